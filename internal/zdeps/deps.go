@@ -1,0 +1,32 @@
+// Package zdeps pins modules while the packages that need them are being written.
+package zdeps
+
+import (
+	_ "github.com/BurntSushi/toml"
+	_ "github.com/NVIDIA/go-nvlib/pkg/nvlib/device"
+	_ "github.com/NVIDIA/go-nvlib/pkg/nvpci"
+	_ "github.com/NVIDIA/go-nvml/pkg/nvml"
+	_ "github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi"
+	_ "github.com/coreos/go-systemd/v22/dbus"
+	_ "github.com/fsnotify/fsnotify"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/pelletier/go-toml/v2"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "github.com/prometheus/client_golang/prometheus/testutil"
+	_ "github.com/spf13/cobra"
+	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/tools/txtar"
+	_ "google.golang.org/grpc"
+	_ "k8s.io/api/core/v1"
+	_ "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	_ "k8s.io/client-go/kubernetes"
+	_ "k8s.io/cri-api/pkg/apis/runtime/v1"
+	_ "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	_ "k8s.io/kubelet/pkg/apis/podresources/v1"
+	_ "k8s.io/utils/ptr"
+	_ "sigs.k8s.io/controller-runtime"
+	_ "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	_ "sigs.k8s.io/controller-runtime/pkg/envtest"
+	_ "sigs.k8s.io/yaml"
+	_ "tags.cncf.io/container-device-interface/pkg/cdi"
+)
