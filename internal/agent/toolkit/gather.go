@@ -1,0 +1,127 @@
+package toolkit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"gpu-operator/internal/host"
+	"gpu-operator/internal/names"
+	"gpu-operator/internal/nodeconf/containerd"
+	"gpu-operator/internal/nodeconf/toolkit"
+)
+
+// configLimit bounds the size in bytes of a configuration file that is read.
+const configLimit = 8 << 20
+
+// Daemon is what a running container runtime told about itself; zero offline.
+type Daemon struct {
+	// Version is the runtime's version without its name (2.4.2).
+	Version string
+	// Dump is its print of the effective configuration.
+	Dump []byte
+}
+
+// distributions are the directories by which a Kubernetes distribution that
+// writes the runtime's configuration itself is recognized.
+func distributions() [][2]string {
+	return [][2]string{
+		{"/var/lib/rancher/k3s/agent/etc/containerd", "k3s"},
+		{"/var/lib/rancher/rke2/agent/etc/containerd", "rke2"},
+		{"/etc/k0s/containerd.toml", "k0s"},
+		{"/var/snap/microk8s/current/args/containerd.toml", "microk8s"},
+	}
+}
+
+// Gather reads what containerd.Decide needs from the host.
+func Gather(root *host.Root, o toolkit.Options, d Daemon) (containerd.Facts, error) {
+	f := containerd.Facts{Version: strings.TrimPrefix(d.Version, "containerd://"), Dump: d.Dump}
+	var err error
+	if f.Root, err = readConfig(root, o.RuntimeConfig); err != nil {
+		return f, err
+	}
+	if f.Imported, err = readImports(root, f.Root); err != nil {
+		return f, err
+	}
+	if f.KubeletCgroupDriver, err = kubeletCgroupDriver(root); err != nil {
+		return f, err
+	}
+	for _, d := range distributions() {
+		if root.Exists(d[0]) && !f.Root.Exists {
+			f.Distribution = d[1]
+		}
+	}
+	return f, nil
+}
+
+// readConfig reads one configuration file; a missing one is a fact.
+func readConfig(root *host.Root, p string) (containerd.File, error) {
+	data, err := root.ReadFile(p, configLimit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return containerd.File{Path: p}, nil
+	}
+	if err != nil {
+		return containerd.File{}, fmt.Errorf("reading runtime configuration %q: %w", p, err)
+	}
+	return containerd.File{Path: p, Data: data, Exists: true}, nil
+}
+
+// readImports reads the files that are imported, breadth first as containerd
+// loads them, each once. Files that are not valid TOML are containerd's decision
+// to refuse: they are passed on and refused there with line and column.
+func readImports(root *host.Root, first containerd.File) ([]containerd.File, error) {
+	var out []containerd.File
+	loaded := map[string]bool{first.Path: true}
+	pending := []containerd.File{first}
+	for len(pending) > 0 {
+		file := pending[0]
+		pending = pending[1:]
+		patterns, err := containerd.Imports(file.Path, file.Data)
+		if err != nil {
+			continue
+		}
+		for _, pattern := range patterns {
+			paths, err := root.Glob(path.Clean(pattern))
+			if err != nil {
+				return nil, fmt.Errorf("resolving import %q of %q: %w", pattern, file.Path, err)
+			}
+			for _, p := range paths {
+				if loaded[p] {
+					continue
+				}
+				loaded[p] = true
+				imported, err := readConfig(root, p)
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, imported)
+				pending = append(pending, imported)
+			}
+		}
+	}
+	return out, nil
+}
+
+// kubeletCgroupDriver reads cgroupDriver from the kubelet's configuration; empty
+// when there is no such file.
+func kubeletCgroupDriver(root *host.Root) (string, error) {
+	file := path.Join(names.KubeletRoot, "config.yaml")
+	data, err := root.ReadFile(file, configLimit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading kubelet configuration %q: %w", file, err)
+	}
+	var config struct {
+		CgroupDriver string `json:"cgroupDriver"`
+	}
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		return "", fmt.Errorf("reading kubelet configuration %q: %w", file, err)
+	}
+	return config.CgroupDriver, nil
+}

@@ -1,0 +1,223 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	agent "gpu-operator/internal/agent/toolkit"
+	"gpu-operator/internal/host"
+	"gpu-operator/internal/names"
+	"gpu-operator/internal/nodeconf/toolkit"
+	"gpu-operator/internal/plan"
+)
+
+// NewToolkitCommand returns `gpu-node toolkit`.
+func NewToolkitCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "toolkit",
+		Short: "Make the node's container runtime know NVIDIA's handlers",
+		Long: "plan, diff, apply and undo work on any directory as a host's root, without a cluster,\n" +
+			"a container runtime or root rights. run and uninstall are what the DaemonSet does.",
+	}
+	cmd.AddCommand(
+		newToolkitOffline("plan", "Print every step and what it would do", (*toolkitOffline).plan),
+		newToolkitOffline("diff", "Print only what differs from what is wanted", (*toolkitOffline).diff),
+		newToolkitOffline("apply", "Make the host what is wanted", (*toolkitOffline).apply),
+		newToolkitOffline("undo", "Take back what the host's ledger remembers", (*toolkitOffline).undo),
+	)
+	return cmd
+}
+
+// toolkitOffline are the flags of the commands that work on a directory.
+type toolkitOffline struct {
+	root, policy, payload, output   string
+	runtimeVersion, effective, unit string
+	out                             io.Writer
+}
+
+// newToolkitOffline returns one of the offline commands.
+func newToolkitOffline(use, short string, run func(*toolkitOffline) error) *cobra.Command {
+	o := &toolkitOffline{}
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.NoArgs,
+		Example: "  gpu-node toolkit " + use + " --root / --policy clusterpolicy.yaml --runtime-version containerd://2.4.2\n" +
+			"  gpu-node toolkit " + use + " --root /mnt/image --policy clusterpolicy.yaml -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.out = cmd.OutOrStdout()
+			if o.output != "text" && o.output != "json" {
+				return fmt.Errorf("output is %q, want text or json", o.output)
+			}
+			return run(o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.root, "root", "", "directory that is the host's /")
+	f.StringVar(&o.policy, "policy", "", "file with the ClusterPolicy")
+	f.StringVar(&o.payload, "payload", names.ToolkitPayloadDir, "directory with the binaries to install")
+	f.StringVar(&o.runtimeVersion, "runtime-version", "", "the node's container runtime (node.status.nodeInfo.containerRuntimeVersion)")
+	f.StringVar(&o.effective, "effective", "", "file with the output of `containerd config dump` on that host")
+	f.StringVar(&o.unit, "unit", "containerd.service", "the container runtime's unit")
+	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	_ = cmd.MarkFlagRequired("root")
+	return cmd
+}
+
+// report is the JSON form of a command's result.
+type report struct {
+	Different bool         `json:"different"`
+	Changes   plan.Changes `json:"changes"`
+	Notes     []string     `json:"notes,omitempty"`
+}
+
+// wanted opens the root and computes what it shall be and how it differs.
+func (o *toolkitOffline) wanted() (*host.Root, agent.Wanted, plan.Changes, error) {
+	if o.policy == "" {
+		return nil, agent.Wanted{}, nil, fmt.Errorf("--policy is missing: it names the file with the ClusterPolicy")
+	}
+	data, err := os.ReadFile(o.policy)
+	if err != nil {
+		return nil, agent.Wanted{}, nil, fmt.Errorf("reading policy: %w", err)
+	}
+	options, enabled, err := toolkit.FromPolicy(data)
+	if err != nil {
+		return nil, agent.Wanted{}, nil, err
+	}
+	if !enabled {
+		return nil, agent.Wanted{}, nil, fmt.Errorf("policy %q sets spec.toolkit.enabled: false, so there is nothing to plan; undo takes back what was done", o.policy)
+	}
+	daemon := agent.Daemon{Version: o.runtimeVersion}
+	if o.effective != "" {
+		if daemon.Dump, err = os.ReadFile(o.effective); err != nil {
+			return nil, agent.Wanted{}, nil, fmt.Errorf("reading effective configuration: %w", err)
+		}
+	}
+	manifest, err := agent.NewPayload(o.payload).Manifest()
+	if err != nil {
+		return nil, agent.Wanted{}, nil, err
+	}
+	root, err := host.OpenRoot(o.root)
+	if err != nil {
+		return nil, agent.Wanted{}, nil, err
+	}
+	w, cs, err := o.differ(root, options, daemon, manifest)
+	if err != nil {
+		_ = root.Close()
+		return nil, w, nil, err
+	}
+	return root, w, cs, nil
+}
+
+// differ computes what root shall be and how it differs.
+func (o *toolkitOffline) differ(root *host.Root, options toolkit.Options, daemon agent.Daemon, manifest map[string]plan.Source) (agent.Wanted, plan.Changes, error) {
+	facts, err := agent.Gather(root, options, daemon)
+	if err != nil {
+		return agent.Wanted{}, nil, err
+	}
+	w, err := agent.Desire(options, facts, manifest, o.unit)
+	if err != nil {
+		return w, nil, err
+	}
+	cs, err := agent.Diff(root, w)
+	return w, cs, err
+}
+
+// plan prints all changes.
+func (o *toolkitOffline) plan() error {
+	root, w, cs, err := o.wanted()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return o.compare(cs, cs, w.Decision.Notes)
+}
+
+// diff prints the changes that do something.
+func (o *toolkitOffline) diff() error {
+	root, w, cs, err := o.wanted()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return o.compare(cs, cs.Effective(), w.Decision.Notes)
+}
+
+// apply carries the changes out; a restart is the caller's to make and is printed.
+func (o *toolkitOffline) apply() error {
+	root, w, cs, err := o.wanted()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := carryOut(root, cs, host.Options{Payload: agent.NewPayload(o.payload)}); err != nil {
+		return err
+	}
+	return o.print(cs, cs.Effective(), w.Decision.Notes)
+}
+
+// undo takes back what the ledger remembers.
+func (o *toolkitOffline) undo() error {
+	root, err := host.OpenRoot(o.root)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	cs, err := agent.Undo(root)
+	if err != nil {
+		return err
+	}
+	if err := carryOut(root, cs, host.Options{}); err != nil {
+		return err
+	}
+	return o.print(cs, cs, nil)
+}
+
+// carryOut applies changes under the host's lock.
+func carryOut(root *host.Root, cs plan.Changes, o host.Options) error {
+	s, err := root.Begin(o)
+	if err != nil {
+		return err
+	}
+	_, err = s.Apply(cs)
+	if endErr := s.End(); err == nil {
+		err = endErr
+	}
+	return err
+}
+
+// compare prints and reports by the exit status whether anything differs.
+func (o *toolkitOffline) compare(all, shown plan.Changes, notes []string) error {
+	if err := o.print(all, shown, notes); err != nil {
+		return err
+	}
+	if !all.Settled() {
+		return errDifferent
+	}
+	return nil
+}
+
+// print writes changes in the chosen form.
+func (o *toolkitOffline) print(all, shown plan.Changes, notes []string) error {
+	if o.output == "json" {
+		enc := json.NewEncoder(o.out)
+		enc.SetIndent("", "  ")
+		if shown == nil {
+			shown = plan.Changes{}
+		}
+		return enc.Encode(report{Different: !all.Settled(), Changes: shown, Notes: notes})
+	}
+	if _, err := io.WriteString(o.out, shown.String()); err != nil {
+		return err
+	}
+	for _, n := range notes {
+		if _, err := fmt.Fprintln(o.out, "note: "+n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
