@@ -87,7 +87,10 @@ func (r *Root) Begin(o Options) (*Session, error) {
 	if s.failpoint == nil {
 		s.failpoint = func(string) {}
 	}
-	for _, e := range append([]plan.Entry{{Path: names.LedgerFile}}, l.Entries...) {
+	for _, p := range []string{names.StateDir, names.LedgerFile, blobPath("")} {
+		s.sweep(p)
+	}
+	for _, e := range l.Entries {
 		s.sweep(e.Path)
 	}
 	return s, nil
@@ -247,7 +250,7 @@ func (s *Session) forgetIfEmpty() error {
 	if err := s.dropBlobs(); err != nil {
 		return err
 	}
-	if len(s.ledger.Entries) > 0 || !s.root.Exists(names.LedgerFile) {
+	if len(s.ledger.Entries) > 0 || !s.root.Exists(names.StateDir) {
 		return nil
 	}
 	if err := s.remove(names.LedgerFile, false); err != nil {

@@ -32,6 +32,8 @@ type Change struct {
 	Kind Kind
 	// Path is what will be written: the file itself when the step named a link to it.
 	Path string
+	// Via is the link that the step named, when Path is what it leads to.
+	Via string
 	// From is what was seen, To what will be there.
 	From State
 	To   State

@@ -88,7 +88,7 @@ func diffStep(s Step, seen Observed, l Ledger, editors Editors, before Changes) 
 		return running(c, seen.Units[s.Path]), nil
 	case KindRestart:
 		for _, b := range before.Effective() {
-			if slices.Contains(s.Because, b.Path) {
+			if slices.Contains(s.Because, b.Path) || (b.Via != "" && slices.Contains(s.Because, b.Via)) {
 				c.Because = append(c.Because, b.Path)
 			}
 		}
@@ -120,7 +120,7 @@ func diffPath(c Change, s Step, seen Observed, l Ledger, editors Editors) (Chang
 		return c, fmt.Errorf("path is neither a file, a directory, a link nor a character device; nothing will be done to it")
 	}
 	if from.RealPath != "" && s.Kind == KindEdit {
-		c.Path, c.Note = from.RealPath, "reached through the link "+s.Path
+		c.Path, c.Via, c.Note = from.RealPath, s.Path, "reached through the link "+s.Path
 	}
 	entry, known := l.Find(c.Path)
 	to, prior, err := target(s, from, entry, known, editors)

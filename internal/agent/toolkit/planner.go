@@ -28,7 +28,7 @@ func Desire(o toolkit.Options, f containerd.Facts, payload map[string]plan.Sourc
 	want := containerd.Want{
 		DropIn: o.DropIn,
 		Handlers: []containerd.Handler{
-			{Name: o.Handler, Binary: o.Dir() + "/" + toolkit.BinaryRuntime},
+			{Name: o.Handler, Binary: o.Dir() + "/" + toolkit.BinaryRuntime, Annotations: true},
 			{Name: names.RuntimeManagement, Binary: o.Dir() + "/" + toolkit.BinaryRuntimeManagement},
 		},
 	}

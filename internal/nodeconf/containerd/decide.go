@@ -46,6 +46,9 @@ type Handler struct {
 	Name string
 	// Binary is the OCI runtime, as the host sees it.
 	Binary string
+	// Annotations lets the device plugin's CDI annotations reach the binary, where
+	// the daemon does not inject CDI devices itself.
+	Annotations bool
 }
 
 // Want is what the policy asks for.

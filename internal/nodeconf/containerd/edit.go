@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 
+	"gpu-operator/internal/fault"
 	"gpu-operator/internal/plan"
 )
 
@@ -218,9 +219,32 @@ func (blockEditor) Apply(args map[string]string, prev []byte, _ bool) ([]byte, e
 		next = splice(bare, len(bare), body+eol)
 	}
 	if _, err := parse("", next); err != nil {
-		return nil, fmt.Errorf("our tables cannot be appended: %w", err)
+		return nil, &fault.Fault{
+			Reason: fault.ReasonRuntimeConfigInvalid, Message: "the file writes the tables that we have to extend inline ({ ... } or dotted keys), which TOML does not allow to be extended; it was not touched",
+			Remedy: "write them as [plugins...] tables, or update containerd to 2.1 or later, where a drop-in file is enough",
+		}
 	}
-	return next, nil
+	return next, checkTables(before, next, args)
+}
+
+// checkTables verifies by parsing that nothing but our own tables was added.
+func checkTables(before tree, next []byte, args map[string]string) error {
+	after, err := parse("", next)
+	if err != nil {
+		return err
+	}
+	ours, err := parse("", []byte(args[argTables]))
+	if err != nil {
+		return fmt.Errorf("our own tables: %w", err)
+	}
+	want := deepMerge(before.top, ours.top)
+	if v := freshVersion(before, args); v != "" {
+		want["version"] = after.top["version"]
+	}
+	if !reflect.DeepEqual(want, after.top) {
+		return fmt.Errorf("the edit would change keys that are not ours")
+	}
+	return nil
 }
 
 // Revert implements plan.Editor: it takes out the markers and what is between them.

@@ -70,7 +70,7 @@ func (in files) tables(w Want, native bool, cgroupDriver string, withBase bool) 
 		if h.Binary == "" || h.Name == "" {
 			return "", fmt.Errorf("handler %q has no binary", h.Name)
 		}
-		in.writeRuntime(&b, prefix+".runtimes."+tableKey(h.Name), rt, h.Binary, !native, cgroupDriver)
+		in.writeRuntime(&b, prefix+".runtimes."+tableKey(h.Name), rt, h.Binary, h.Annotations && !native, cgroupDriver)
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n", nil
 }
