@@ -1,0 +1,235 @@
+// Package hostdiff says what changed on a node's host since its birth. A node's
+// root is an overlay: its upper layer holds exactly the files that anybody made,
+// changed or removed, so comparing the layer at birth with the layer now misses
+// nothing.
+package hostdiff
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"syscall"
+)
+
+// Entry is one file of an upper layer.
+type Entry struct {
+	// Kind is file, dir, link, device or whiteout (a removed lower file).
+	Kind string `json:"kind"`
+	// Mode are the permission bits, in octal.
+	Mode string `json:"mode"`
+	// Owner is uid:gid.
+	Owner string `json:"owner"`
+	// Content is the sha256 of a file, the target of a link, or a device's numbers.
+	Content string `json:"content,omitempty"`
+}
+
+// String is the entry as printed in a difference.
+func (e Entry) String() string {
+	c := e.Content
+	if e.Kind == "file" && len(c) > 12 {
+		c = "sha256:" + c[:12]
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s", e.Kind, e.Mode, e.Owner, c))
+}
+
+// Manifest is an upper layer by path, as the node sees it.
+type Manifest map[string]Entry
+
+// Change is one difference.
+type Change struct {
+	// Action is + (new), ~ (other) or - (gone).
+	Action string `json:"action"`
+	Path   string `json:"path"`
+	// Before and After are the entries; the absent one is nil.
+	Before *Entry `json:"before,omitempty"`
+	After  *Entry `json:"after,omitempty"`
+}
+
+// String is the change as one line.
+func (c Change) String() string {
+	switch c.Action {
+	case "+":
+		return fmt.Sprintf("+ %s (%s)", c.Path, c.After)
+	case "-":
+		return fmt.Sprintf("- %s (%s)", c.Path, c.Before)
+	}
+	return fmt.Sprintf("~ %s (%s -> %s)", c.Path, c.Before, c.After)
+}
+
+// Noise are path prefixes that a booted OS writes by itself, or that are the
+// simulated hardware, each with why it is not shown.
+func Noise() map[string]string {
+	return map[string]string{
+		"/var/log":                  "the journal and other logs",
+		"/var/lib/systemd":          "systemd's own state (random seed, timers)",
+		"/var/tmp":                  "temporary files",
+		"/tmp":                      "temporary files; a tmpfs on a running node",
+		"/run":                      "a tmpfs on a running node",
+		"/var/lib/containerd":       "container images and state, on a disk of its own",
+		"/var/lib/kubelet":          "pods, on a disk of its own",
+		"/var/lib/cni":              "addresses given to pods",
+		"/opt/containerd":           "directory that containerd makes at start",
+		"/etc/machine-id":           "written by systemd at first boot",
+		"/etc/.updated":             "systemd's stamp",
+		"/var/.updated":             "systemd's stamp",
+		"/etc/resolv.conf":          "written by the container manager",
+		"/etc/localtime":            "written by the container manager",
+		"/etc/gpusim":               "the description of the simulated hardware",
+		"/lib/firmware/nvidia":      "the state of the simulated GPUs",
+		"/usr/lib/firmware/nvidia":  "the state of the simulated GPUs",
+		"/var/lib/dbus":             "D-Bus machine id",
+		"/var/lib/private":          "systemd's dynamic users",
+		"/var/cache/private":        "systemd's dynamic users",
+		"/usr/libexec/kubernetes":   "directory that the kubelet makes at start",
+		"/etc/kubernetes/manifests": "directory that the kubelet makes at start",
+		"/var/cache/ldconfig":       "the linker's cache of its own cache",
+		"/root/.ssh":                "directory that systemd-tmpfiles makes",
+		"/var/cache/man":            "directory that systemd-tmpfiles makes",
+		"/dev":                      "a tmpfs on a running node",
+	}
+}
+
+// noisy reports whether a path is below one of Noise, or one of the directories
+// that exist only because of it.
+func noisy(path string, noise map[string]string) bool {
+	for prefix := range noise {
+		if path == prefix || strings.HasPrefix(path, prefix+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// Snapshot reads the upper layer at dir, noise left out.
+func Snapshot(dir string) (Manifest, error) {
+	noise := Noise()
+	m := Manifest{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			if os.IsNotExist(err) {
+				return nil // it went while we looked: not there is a fine answer
+			}
+			return err
+		}
+		rel := strings.TrimPrefix(path, dir)
+		if rel == "" {
+			return nil
+		}
+		if noisy(rel, noise) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		e, err := entry(path, d)
+		if err != nil {
+			if os.IsNotExist(err) {
+				return nil
+			}
+			return fmt.Errorf("reading %q: %w", path, err)
+		}
+		m[rel] = e
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("walking the upper layer %q: %w", dir, err)
+	}
+	return m, nil
+}
+
+// entry describes one file of the layer.
+func entry(path string, d fs.DirEntry) (Entry, error) {
+	info, err := d.Info()
+	if err != nil {
+		return Entry{}, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return Entry{}, fmt.Errorf("no owner known")
+	}
+	e := Entry{Mode: fmt.Sprintf("%04o", st.Mode&0o7777), Owner: fmt.Sprintf("%d:%d", st.Uid, st.Gid)}
+	switch {
+	case info.IsDir():
+		e.Kind = "dir"
+	case info.Mode()&fs.ModeSymlink != 0:
+		e.Kind = "link"
+		e.Content, err = os.Readlink(path)
+	case info.Mode()&fs.ModeCharDevice != 0 && st.Rdev == 0:
+		e.Kind = "whiteout"
+	case info.Mode()&fs.ModeDevice != 0:
+		e.Kind, e.Content = "device", fmt.Sprintf("%d:%d", st.Rdev>>8&0xfff, st.Rdev&0xff)
+	case info.Mode().IsRegular():
+		e.Kind = "file"
+		e.Content, err = hash(path)
+	default:
+		e.Kind = "other"
+	}
+	return e, err
+}
+
+// hash is the sha256 of a file.
+func hash(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Diff lists what differs between birth and now, in order of path. A directory
+// that is in the upper layer only because something below it was copied up is no
+// change: it says nothing new.
+func Diff(birth, now Manifest, lower func(path string) (Entry, bool)) []Change {
+	var changes []Change
+	for path, after := range now {
+		before, had := birth[path]
+		if !had {
+			before, had = lower(path)
+		}
+		switch {
+		case had && before == after:
+		case after.Kind == "whiteout" && !had:
+		case after.Kind == "whiteout":
+			changes = append(changes, Change{Action: "-", Path: path, Before: &before})
+		case !had:
+			changes = append(changes, Change{Action: "+", Path: path, After: &after})
+		default:
+			changes = append(changes, Change{Action: "~", Path: path, Before: &before, After: &after})
+		}
+	}
+	for path, before := range birth {
+		if _, still := now[path]; still || before.Kind == "whiteout" {
+			continue
+		}
+		if _, was := lower(path); was && before.Kind == "dir" {
+			continue
+		}
+		changes = append(changes, Change{Action: "-", Path: path, Before: &before})
+	}
+	sort.Slice(changes, func(i, j int) bool { return changes[i].Path < changes[j].Path })
+	return changes
+}
+
+// Lower returns a look-up of the lower layer at dir for Diff.
+func Lower(dir string) func(string) (Entry, bool) {
+	return func(path string) (Entry, bool) {
+		full := filepath.Join(dir, path)
+		info, err := os.Lstat(full)
+		if err != nil {
+			return Entry{}, false
+		}
+		e, err := entry(full, fs.FileInfoToDirEntry(info))
+		return e, err == nil
+	}
+}

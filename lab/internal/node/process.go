@@ -1,0 +1,229 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// startTime is when a process started, in clock ticks since boot (field 22 of
+// /proc/PID/stat); with the pid it names one process for ever.
+func startTime(pid int) (string, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", err
+	}
+	// The command's name stands in brackets and may hold anything.
+	rest := string(data)[strings.LastIndex(string(data), ")")+1:]
+	fields := strings.Fields(rest)
+	if len(fields) < 20 || fields[0] == "Z" {
+		return "", fmt.Errorf("process %d has ended", pid)
+	}
+	return fields[19], nil
+}
+
+// writePid records a process with its start time.
+func writePid(path string, pid int) error {
+	start, err := startTime(pid)
+	if err != nil {
+		return fmt.Errorf("recording process %d: %w", pid, err)
+	}
+	if err := os.WriteFile(path, fmt.Appendf(nil, "%d %s\n", pid, start), 0o600); err != nil {
+		return fmt.Errorf("recording process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// livePid is the recorded process when it is still the same one, else 0.
+func livePid(path string) int {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(data))
+	if len(fields) != 2 {
+		return 0
+	}
+	pid, err := strconv.Atoi(fields[0])
+	if err != nil {
+		return 0
+	}
+	if start, err := startTime(pid); err != nil || start != fields[1] {
+		return 0
+	}
+	return pid
+}
+
+// waitGone waits until the recorded process has ended.
+func waitGone(ctx context.Context, path string, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for livePid(path) != 0 {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
+}
+
+// mounted reports whether something is mounted exactly at path.
+func mounted(path string) bool {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if fields := strings.Fields(lines.Text()); len(fields) > 4 && fields[4] == path {
+			return true
+		}
+	}
+	return false
+}
+
+// cgroupName names the cgroups of a node.
+func cgroupName(node string) string { return "gpulab-" + node }
+
+// hierarchies are the mount points of the machine's cgroup hierarchies.
+func hierarchies() ([]string, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("reading mounts: %w", err)
+	}
+	defer f.Close()
+	var points []string
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		before, after, ok := strings.Cut(lines.Text(), " - ")
+		if ok && strings.HasPrefix(after, "cgroup") {
+			points = append(points, strings.Fields(before)[4])
+		}
+	}
+	return points, lines.Err()
+}
+
+// makeCgroups makes one cgroup of that name below the root of every hierarchy
+// (two nodes whose systemds shared one would stop each other's units) and returns
+// the files to write a pid to. The machine's own cgroups are left as they are.
+func makeCgroups(name string) ([]string, error) {
+	points, err := hierarchies()
+	if err != nil {
+		return nil, err
+	}
+	var procs []string
+	for _, p := range points {
+		dir := filepath.Join(p, name)
+		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+			return nil, fmt.Errorf("making cgroup %q: %w", dir, err)
+		}
+		// A cpuset takes no process before it has processors and memory nodes.
+		for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
+			all, err := os.ReadFile(filepath.Join(p, f))
+			if err != nil {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(dir, f), all, 0o644); err != nil {
+				return nil, fmt.Errorf("setting %s of %q: %w", f, dir, err)
+			}
+		}
+		procs = append(procs, filepath.Join(dir, "cgroup.procs"))
+	}
+	return procs, nil
+}
+
+// cgroupDirs are all cgroups of that name, deepest first.
+func cgroupDirs(name string) ([]string, error) {
+	points, err := hierarchies()
+	if err != nil {
+		return nil, err
+	}
+	var dirs []string
+	for _, p := range points {
+		var below []string
+		err := filepath.WalkDir(filepath.Join(p, name), func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				below = append(below, path)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := len(below) - 1; i >= 0; i-- {
+			dirs = append(dirs, below[i])
+		}
+	}
+	return dirs, nil
+}
+
+// killCgroup ends every process that is left in the cgroups of that name: shims
+// and containers of a node whose systemd was killed.
+func killCgroup(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, stopWithin)
+	defer cancel()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		left, err := pidsIn(name)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		for _, pid := range left {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("processes %v in cgroup %q do not end", left, name)
+		case <-tick.C:
+		}
+	}
+}
+
+// pidsIn are the processes in the cgroups of that name.
+func pidsIn(name string) ([]int, error) {
+	dirs, err := cgroupDirs(name)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[int]bool{}
+	var pids []int
+	for _, d := range dirs {
+		data, err := os.ReadFile(filepath.Join(d, "cgroup.procs"))
+		if err != nil {
+			continue
+		}
+		for _, f := range strings.Fields(string(data)) {
+			if pid, err := strconv.Atoi(f); err == nil && !seen[pid] {
+				seen[pid] = true
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids, nil
+}
+
+// removeCgroups removes the cgroups of that name from every hierarchy.
+func removeCgroups(name string) error {
+	dirs, err := cgroupDirs(name)
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		if err := os.Remove(d); err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("removing cgroup %q: %w", d, err)
+		}
+	}
+	return nil
+}
