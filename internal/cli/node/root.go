@@ -37,6 +37,7 @@ func NewCommand() *cobra.Command {
 // commands is the table of subcommands.
 func commands() []func() *cobra.Command {
 	return []func() *cobra.Command{
+		NewInspectCommand,
 		NewToolkitCommand,
 	}
 }
