@@ -21,6 +21,6 @@ func kubeletRoot(n facts.Node) *v1alpha1.Finding {
 	return &v1alpha1.Finding{
 		Reason: v1alpha1.FindingKubeletRootMoved, Severity: v1alpha1.SeverityWarning,
 		Evidence: fmt.Sprintf("the kubelet runs with --root-dir=%s; registration sockets found: %s", n.Kubelet.RootDir, sockets),
-		Remedy:   "device plugins must be mounted the directory of the socket that exists",
+		Remedy:   "mount the directory of the socket that exists into the device plugin",
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"gpu-operator/api/v1alpha1"
 	"gpu-operator/internal/facts"
-	"gpu-operator/internal/fault"
 	"gpu-operator/internal/names"
 	"gpu-operator/internal/plan"
 )
@@ -39,8 +38,7 @@ func (s *Scanner) scanDriver(n *facts.Node) {
 	var tried []string
 	var best *driverRoot
 	for _, r := range driverRoots() {
-		paths := s.findLibrary(&r)
-		tried = append(tried, paths...)
+		tried = append(tried, s.findLibrary(&r))
 		// The library that fits the module wins over one that merely comes first.
 		if r.found != "" && (best == nil || best.version != loaded && r.version == loaded) {
 			best = &r
@@ -61,51 +59,51 @@ func judgeDriver(d *v1alpha1.DriverState, lib *driverRoot, tried []string, contr
 	case d.LoadedVersion == "" && lib == nil && gpus == 0:
 		d.Message = "no NVIDIA GPU and no driver"
 	case d.LoadedVersion == "" && lib == nil:
-		d.Reason = fault.ReasonDriverNotLoaded
-		d.Message = "module nvidia is not loaded, and no driver is installed: " + facts.LibraryML + " is in none of " + strings.Join(tried, ", ")
+		d.Reason = v1alpha1.FindingDriverNotLoaded
+		d.Message = "module nvidia is not loaded, and no driver is installed: " + facts.LibraryML + " is not " + strings.Join(tried, ", nor ")
 	case d.LoadedVersion == "":
-		d.Reason = fault.ReasonDriverNotLoaded
+		d.Reason = v1alpha1.FindingDriverNotLoaded
 		d.Message = fmt.Sprintf("driver %s is installed (%s), but module nvidia is not loaded", d.LibraryVersion, path.Join(lib.dir, lib.found))
 	case lib == nil:
-		d.Reason = fault.ReasonDriverLibraryMissing
-		d.Message = fmt.Sprintf("module nvidia %s is loaded, but %s is in none of %s", d.LoadedVersion, facts.LibraryML, strings.Join(tried, ", "))
+		d.Reason = v1alpha1.FindingDriverLibraryMissing
+		d.Message = fmt.Sprintf("module nvidia %s is loaded, but %s is not %s", d.LoadedVersion, facts.LibraryML, strings.Join(tried, ", nor "))
 	case d.LibraryVersion != d.LoadedVersion:
-		d.Reason = fault.ReasonDriverVersionMismatch
+		d.Reason = v1alpha1.FindingDriverVersionMismatch
 		d.Message = fmt.Sprintf("module nvidia is %s, but library %s is %q", d.LoadedVersion, path.Join(lib.dir, lib.found), d.LibraryVersion)
 	case control == "":
-		d.Reason = fault.ReasonDriverDeviceMissing
+		d.Reason = v1alpha1.FindingDriverDeviceMissing
 		d.Message = fmt.Sprintf("device node %s is not there", names.DevControl)
 	default:
 		d.Ready = true
 	}
 }
 
-// findLibrary looks for the management library below a root and returns every
-// path that it tried. The linker's cache is asked first, then the usual
-// directories; links are followed within the root.
-func (s *Scanner) findLibrary(r *driverRoot) []string {
+// findLibrary looks for the management library below a root and returns, in words,
+// where it looked. The linker's cache is asked first, then the usual directories;
+// links are followed within the root.
+func (s *Scanner) findLibrary(r *driverRoot) string {
+	if !there(s.roots.Host, r.dir) {
+		return fmt.Sprintf("below %s (which is not there)", r.dir)
+	}
 	dirs := []string{}
-	cache, err := read(s.roots.Host, path.Join(r.dir, names.LibraryCache))
-	if err == nil {
+	if cache, err := read(s.roots.Host, path.Join(r.dir, names.LibraryCache)); err == nil {
 		paths, _ := facts.LibraryPaths(cache, facts.LibraryML)
 		for _, p := range paths {
 			dirs = append(dirs, path.Dir(p))
 		}
 	}
-	var tried []string
-	for _, dir := range append(dirs, names.LibraryDirs()...) {
-		p := path.Join(dir, facts.LibraryML)
-		full := path.Join(r.dir, p)
-		if slices.Contains(tried, full) {
-			continue
-		}
-		tried = append(tried, full)
-		if version, ok := s.libraryVersion(r.dir, dir); ok {
-			r.found, r.version = p, version
-			return tried
+	for _, dir := range names.LibraryDirs() {
+		if !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
 		}
 	}
-	return tried
+	for _, dir := range dirs {
+		if version, ok := s.libraryVersion(r.dir, dir); ok {
+			r.found, r.version = path.Join(dir, facts.LibraryML), version
+			break
+		}
+	}
+	return fmt.Sprintf("below %s in any of %s", r.dir, strings.Join(dirs, " "))
 }
 
 // libraryVersion returns the version of the management library in a directory below

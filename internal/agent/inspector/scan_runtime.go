@@ -146,14 +146,16 @@ func (s *Scanner) listens(d facts.Daemon, p *process, endpoint string) bool {
 }
 
 // samePath compares two paths of the host with links resolved: /var/run is one.
-func (s *Scanner) samePath(a, b string) bool {
-	resolve := func(p string) string {
-		if real, err := s.roots.Host.Resolve(p); err == nil {
-			return real
-		}
-		return path.Clean(p)
+func (s *Scanner) samePath(a, b string) bool { return s.resolve(a) == s.resolve(b) }
+
+// resolve follows the links in as much of a path as exists.
+func (s *Scanner) resolve(p string) string {
+	p = path.Clean("/" + p)
+	real, err := s.roots.Host.Resolve(p)
+	if err == nil || p == "/" {
+		return path.Clean("/" + real)
 	}
-	return resolve(a) == resolve(b)
+	return path.Join(s.resolve(path.Dir(p)), path.Base(p))
 }
 
 // alive says whether a remembered process still runs: PIDs are used again, start
