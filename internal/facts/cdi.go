@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"gpu-operator/internal/names"
 )
 
 // CDI is what counts of one CDI spec file.
@@ -138,10 +140,9 @@ func identities() [][2]string {
 	return [][2]string{
 		{`(GPU|MIG)-[0-9a-fA-F-]{36}`, "$1-UUID"},
 		{`[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]`, "ADDRESS"},
-		{`/dev/nvidia\d+`, "/dev/nvidiaN"},
-		{`/dev/nvidia-caps/nvidia-cap\d+`, "/dev/nvidia-caps/nvidia-capN"},
-		{`/dev/dri/(card|renderD)\d+`, "/dev/dri/${1}N"},
-		{`card\d+`, "cardN"}, {`renderD\d+`, "renderDN"},
+		{names.DevDir + `/nvidia\d+`, names.DevDir + "/nvidiaN"},
+		{`nvidia-cap\d+`, "nvidia-capN"},
+		{`\b(card|renderD)\d+`, "${1}N"},
 	}
 }
 

@@ -17,8 +17,9 @@ const (
 	// read only as a hint to look again.
 	ValidationsDir = NvidiaRunDir + "/validations"
 
-	DevControl = "/dev/nvidiactl"
-	DevUVM     = "/dev/nvidia-uvm"
+	DevDir     = "/dev"
+	DevControl = DevDir + "/nvidiactl"
+	DevUVM     = DevDir + "/nvidia-uvm"
 
 	LibraryCache = "/etc/ld.so.cache"
 	DpkgStatus   = "/var/lib/dpkg/status"

@@ -1,0 +1,115 @@
+# What can be done with this tree. `make help` lists it; CI runs `make test`.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+GO       ?= go
+BIN      := $(CURDIR)/bin
+GPULAB   := $(BIN)/gpulab
+STATE    := $(or $(GPULAB_STATE),/var/lib/gpulab)
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+# gpu-node opens NVML when it runs: its symbols must not be bound at start.
+NODE_LDFLAGS := $(LDFLAGS) -extldflags=-Wl,-z,lazy
+GOLANGCI := v2.15.0
+
+# Packages whose tests start an API server; they run in a step of their own.
+API_TESTS := ./internal/cluster/... ./internal/controller/...
+# Nodes of the lab for the stories: driver in the OS image, bare, without GPU.
+STORY_LAB := --nodes 3 --gpus 8xH100-SXM5-80GB,8xH100-SXM5-80GB,none --driver host,none,none
+
+##@ Use it
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
+
+.PHONY: demo
+demo: root ## From nothing to a Pod on its GPU: a real cluster with simulated GPUs on this machine
+	$(GO) run -C lab ./cmd/gpulab demo
+
+##@ Build
+.PHONY: build
+build: ## Build the product's binaries and the lab into bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gpu-operator ./cmd/nvidia-runtime-shim
+	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(NODE_LDFLAGS)' -o $(BIN)/ ./cmd/gpu-node
+	$(MAKE) --no-print-directory $(GPULAB)
+
+.PHONY: $(GPULAB)
+$(GPULAB):
+	CGO_ENABLED=0 $(GO) build -C lab -trimpath -o $@ ./cmd/gpulab
+
+.PHONY: generate
+generate: ## Write every generated file anew
+	$(GO) generate ./...
+
+##@ Check
+.PHONY: test
+test: root test-unit test-api test-lab test-e2e ## Everything CI asks for: units, API server, lab, stories on real nodes
+
+.PHONY: test-unit
+test-unit: ## Tests that need nothing but Go and gcc
+	$(GO) vet ./...
+	$(GO) test $$($(GO) list ./... | grep -v -e /test/e2e$$ $(foreach p,$(API_TESTS),-e $(patsubst ./%/...,/%,$(p))))
+
+.PHONY: test-api
+test-api: $(GPULAB) ## Tests against a real API server (built on first use)
+	eval "$$($(GPULAB) assets)"; $(GO) test $(API_TESTS)
+
+.PHONY: test-lab
+test-lab: ## Tests of the lab's own code
+	cd lab && $(GO) vet ./... && $(GO) test ./...
+
+.PHONY: test-e2e
+test-e2e: root $(GPULAB) ## The stories, on a new lab of three real nodes; KEEP=1 leaves it running
+	$(GPULAB) down
+	trap 'test -n "$(KEEP)" || $(GPULAB) down' EXIT; \
+	$(GPULAB) up $(STORY_LAB); \
+	$(GPULAB) run -- env GPULAB=$(GPULAB) GPULAB_AUDIT_LOG=$(STATE)/logs/audit.log \
+	  $(GO) test -count=1 -timeout 60m -v -run TestStories ./test/e2e
+
+.PHONY: test-all
+test-all: export REST_MINUTES = 5
+test-all: verify test fuzz bench ## test with the full five minutes at rest, and verify, fuzz and bench
+
+.PHONY: test-gpu
+test-gpu: ## Checks that need a real NVIDIA GPU on this machine
+	GPU_REAL=1 $(GO) test -count=1 -v -run GPU ./internal/gpu/... ./internal/host/cdispec/...
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME (10s)
+	$(GO) list ./... | while read -r p; do \
+	  for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz || true); do \
+	    $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(or $(FUZZTIME),10s) $$p; \
+	  done; \
+	done
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem $$($(GO) list ./... | grep -v /test/e2e$$)
+
+.PHONY: verify
+verify: generate ## Fail when generated files, modules or lint are not as committed
+	$(GO) mod tidy -diff
+	cd lab && $(GO) mod tidy -diff
+	gofmt -l $$(git ls-files '*.go' | grep -v zz_generated) | tee /dev/stderr | wc -l | grep -qx 0
+	if [ -x $(BIN)/golangci-lint ]; then $(MAKE) --no-print-directory lint; else echo "lint left out: make lint builds it"; fi
+	git diff --exit-code
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## Run golangci-lint (built on first use, some minutes)
+	$(BIN)/golangci-lint run ./...
+
+$(BIN)/golangci-lint: Makefile
+	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
+	touch $@
+
+##@ Clean
+.PHONY: clean
+clean: ## Remove bin/ and a running lab; the lab's cache of built programs stays
+	if [ -x $(GPULAB) ] && [ "$$(id -u)" = 0 ]; then $(GPULAB) down; fi
+	rm -rf $(BIN) dist
+
+.PHONY: root
+root:
+	@[ "$$(id -u)" = 0 ] || { echo "the lab boots real nodes and needs root: run it as root (sudo make ...)"; exit 2; }
