@@ -60,9 +60,9 @@ func cString(data []byte, at uint32) string {
 	if uint64(at) >= uint64(len(data)) {
 		return ""
 	}
-	rest := data[at:]
-	if end := bytes.IndexByte(rest, 0); end >= 0 {
-		return string(rest[:end])
+	value, _, ok := bytes.Cut(data[at:], []byte{0})
+	if !ok {
+		return ""
 	}
-	return ""
+	return string(value)
 }
