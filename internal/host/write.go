@@ -224,8 +224,11 @@ func (s *Session) mkdirAll(p string) error {
 	if err := s.mkdirAll(path.Dir(p)); err != nil {
 		return err
 	}
-	mode := fs.FileMode(0o755)
-	if err := s.directory(p, meta{mode: mode}); err != nil {
+	real, err := s.root.Resolve(p) // a dangling link, as /var/run on a host without /run, is followed
+	if err != nil {
+		return fmt.Errorf("making directory %q: %w", p, err)
+	}
+	if err := s.directory(real, meta{mode: 0o755}); err != nil {
 		return readOnly(p, fmt.Errorf("making directory %q: %w", p, err))
 	}
 	return nil

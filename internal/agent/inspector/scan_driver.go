@@ -145,3 +145,11 @@ func (s *Scanner) deviceNode(root, dev string) string {
 	}
 	return ""
 }
+
+// Driver looks at the driver alone, for agents that need nothing else.
+func (s *Scanner) Driver() v1alpha1.DriverState {
+	var n facts.Node
+	s.scanPCI(&n)
+	s.scanDriver(&n)
+	return n.Driver
+}

@@ -2,6 +2,7 @@ package toolkit
 
 import (
 	"fmt"
+	"path"
 	"slices"
 
 	"gpu-operator/internal/host"
@@ -25,17 +26,7 @@ type Wanted struct {
 // Desire computes the wanted host from options, facts and payload. unit is the
 // runtime's systemd unit. Pure but for its arguments.
 func Desire(o toolkit.Options, f containerd.Facts, payload map[string]plan.Source, unit string) (Wanted, error) {
-	want := containerd.Want{
-		DropIn: o.DropIn,
-		Handlers: []containerd.Handler{
-			{Name: o.Handler, Binary: o.Dir() + "/" + toolkit.BinaryRuntime, Annotations: true},
-			{Name: names.RuntimeManagement, Binary: o.Dir() + "/" + toolkit.BinaryRuntimeManagement},
-		},
-	}
-	if o.SetAsDefault {
-		want.Default = o.Handler
-	}
-	decision, err := containerd.Decide(f, want)
+	decision, err := containerd.Decide(f, want(o))
 	if err != nil {
 		return Wanted{}, fmt.Errorf("deciding the runtime's configuration: %w", err)
 	}
@@ -52,6 +43,21 @@ func Desire(o toolkit.Options, f containerd.Facts, payload map[string]plan.Sourc
 		steps[i].Group = Step
 	}
 	return Wanted{Steps: plan.WithParents(steps), Decision: decision}, nil
+}
+
+// want is what a policy's options ask of the runtime's configuration.
+func want(o toolkit.Options) containerd.Want {
+	w := containerd.Want{
+		DropIn: o.DropIn,
+		Handlers: []containerd.Handler{
+			{Name: o.Handler, Binary: path.Join(o.Dir(), toolkit.BinaryRuntime), Annotations: true},
+			{Name: names.RuntimeManagement, Binary: path.Join(o.Dir(), toolkit.BinaryRuntimeManagement)},
+		},
+	}
+	if o.SetAsDefault {
+		w.Default = o.Handler
+	}
+	return w
 }
 
 // Diff looks at the host and returns what separates it from what is wanted.

@@ -24,6 +24,8 @@ func NewToolkitCommand() *cobra.Command {
 			"a container runtime or root rights. run and uninstall are what the DaemonSet does.",
 	}
 	cmd.AddCommand(
+		newToolkitRun(),
+		newToolkitUninstall(),
 		newToolkitOffline("plan", "Print every step and what it would do", (*toolkitOffline).plan),
 		newToolkitOffline("diff", "Print only what differs from what is wanted", (*toolkitOffline).diff),
 		newToolkitOffline("apply", "Make the host what is wanted", (*toolkitOffline).apply),

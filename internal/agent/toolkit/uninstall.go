@@ -1,0 +1,191 @@
+package toolkit
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"gpu-operator/api/v1alpha1"
+	"gpu-operator/internal/fault"
+	"gpu-operator/internal/host"
+	"gpu-operator/internal/nodeconf/cdi"
+	"gpu-operator/internal/plan"
+)
+
+// uninstallPause is the pause between two looks while Pods still use the handlers.
+const uninstallPause = 5 * time.Second
+
+// Uninstall takes back everything that this agent did to the node, when no sandbox
+// needs it any more: first the runtime's configuration, with one restart and a
+// proof that it still answers, then the binaries. It leaves evidence of phase
+// Undone and returns when that is done or ctx ends.
+func (a *Agent) Uninstall(ctx context.Context) error {
+	log := logr.FromContextOrDiscard(ctx)
+	since := a.deps.Now()
+	retry := firstRetry
+	for ctx.Err() == nil {
+		done, err := a.uninstallOnce(ctx, since)
+		if done {
+			log.Info("Host is as it was before")
+			return nil
+		}
+		pause := uninstallPause
+		if err != nil && fault.ReasonOf(err, "") != fault.ReasonWaitingForPods {
+			pause, retry = retry, min(2*retry, lastRetry)
+		}
+		log.Info("Uninstall is not done", "why", fmt.Sprint(err))
+		a.deps.Pause(ctx, pause)
+	}
+	return nil
+}
+
+// uninstallOnce makes one attempt and records it as evidence.
+func (a *Agent) uninstallOnce(ctx context.Context, since time.Time) (bool, error) {
+	boot, err := a.bootID()
+	if err != nil {
+		return false, err
+	}
+	a.recall(boot)
+	e := v1alpha1.StepEvidence{BootID: boot, Phase: phaseUndone}
+	err = a.uninstall(ctx, since, &e)
+	e.Ready = err == nil
+	err = a.conclude(e, err)
+	return err == nil, err
+}
+
+// uninstall does the work of one attempt.
+func (a *Agent) uninstall(ctx context.Context, since time.Time, e *v1alpha1.StepEvidence) error {
+	live, err := a.deps.Runtime.Look(ctx)
+	if err != nil {
+		return err
+	}
+	e.RuntimeStartedAt, e.Handlers = live.Process.StartedAt, live.Status.Names()
+	if err := a.unused(ctx, since); err != nil {
+		return err
+	}
+	cs, err := Undo(a.deps.Root)
+	if err != nil {
+		return err
+	}
+	config, rest := a.split(cs)
+	if err := a.safeToRestart(live); err != nil {
+		return err
+	}
+	if err := a.take(ctx, config); err != nil {
+		return err
+	}
+	if a.knows(live) {
+		live, err = a.restart(context.WithoutCancel(ctx), live)
+		e.RuntimeRestarts = a.evidence.RuntimeRestarts
+		if err != nil {
+			return &fault.Fault{Reason: fault.ReasonRestartFailed, Where: live.Unit.Name, Message: "the runtime does not answer after our configuration was taken out", Err: err, Remedy: "read the unit's log on the node"}
+		}
+		e.RuntimeStartedAt, e.Handlers = live.Process.StartedAt, live.Status.Names()
+		if a.knows(live) && !a.foreign(cs) {
+			return &fault.Fault{Reason: fault.ReasonHandlersMissing, Where: live.Unit.Name, Message: "the runtime still knows our handlers although our configuration was taken out", Remedy: "somebody else's configuration defines them: " + strings.Join(live.Status.Names(), ", ")}
+		}
+	}
+	if err := a.take(ctx, rest); err != nil {
+		return err
+	}
+	e.Message = leftovers(cs)
+	return a.dropSpecs()
+}
+
+// unused refuses to go on while a sandbox still needs the handlers' binaries: a
+// container whose runtime is gone can be neither stopped nor removed.
+func (a *Agent) unused(ctx context.Context, since time.Time) error {
+	pods, err := a.deps.Runtime.Sandboxes(ctx, a.cfg.Options.Handlers(), a.cfg.Options.Dir())
+	if err != nil {
+		return err
+	}
+	if len(pods) == 0 {
+		return nil
+	}
+	message := fmt.Sprintf("%d Pods still use the handlers: %s", len(pods), strings.Join(pods, ", "))
+	if waited := a.deps.Now().Sub(since); waited > a.cfg.UninstallDeadline {
+		message = "waiting for longer than " + a.cfg.UninstallDeadline.String() + ": " + message
+	}
+	return &fault.Fault{Reason: fault.ReasonWaitingForPods, Message: message, Remedy: "delete them; nothing is taken away under a running container"}
+}
+
+// knows says whether the running daemon knows a handler that runs one of our binaries.
+func (a *Agent) knows(live Live) bool {
+	for _, h := range live.Status.Handlers {
+		if binary, _ := h.Options["BinaryName"].(string); path.Dir(binary) == a.cfg.Options.Dir() {
+			return true
+		}
+	}
+	return false
+}
+
+// safeToRestart refuses an undo whose restart would kill the node's containers.
+func (a *Agent) safeToRestart(live Live) error {
+	if !a.knows(live) {
+		return nil
+	}
+	return a.permit(transaction{options: a.cfg.Options, live: live, handlers: handlers(a.cfg.Options), meant: nil, forced: true})
+}
+
+// foreign says whether something of ours was left because somebody else changed it.
+func (a *Agent) foreign(cs plan.Changes) bool {
+	return slices.ContainsFunc(cs, func(c plan.Change) bool { return c.Foreign })
+}
+
+// take carries undo changes out.
+func (a *Agent) take(ctx context.Context, cs plan.Changes) error {
+	for _, c := range cs.Effective() {
+		logr.FromContextOrDiscard(ctx).Info("Taking back", "change", c.String())
+	}
+	if len(cs) == 0 {
+		return nil
+	}
+	s, err := a.deps.Root.Begin(host.Options{})
+	if err != nil {
+		return err
+	}
+	_, err = s.Apply(cs)
+	if endErr := s.End(); err == nil {
+		err = endErr
+	}
+	return err
+}
+
+// split parts an undo into what the daemon reads, which is whatever does not lie
+// in the directory of binaries, and the rest. Directories come with the rest: they
+// are empty only afterwards.
+func (a *Agent) split(cs plan.Changes) (config, rest plan.Changes) {
+	for _, c := range cs {
+		if c.Kind == plan.KindDirectory || strings.HasPrefix(c.Path, a.cfg.Options.Dir()+"/") {
+			rest = append(rest, c)
+		} else {
+			config = append(config, c)
+		}
+	}
+	return config, rest
+}
+
+// leftovers says what was left on the host and why; "" when nothing was.
+func leftovers(cs plan.Changes) string {
+	var out []string
+	for _, c := range cs {
+		if c.Foreign {
+			out = append(out, c.Path+" "+c.Note)
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// specPaths are the paths of our CDI specs.
+func specPaths() []string {
+	var out []string
+	for _, s := range cdi.Specs() {
+		out = append(out, s.Path)
+	}
+	return out
+}

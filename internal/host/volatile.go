@@ -1,0 +1,54 @@
+package host
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// volatilePrefixes are the directories that a reboot empties.
+func volatilePrefixes() []string { return []string{"/run/", "/var/run/"} }
+
+// WriteVolatile writes a file that a reboot removes: evidence and CDI specs. It is
+// written atomically and stands in no ledger; a path outside /run is refused.
+func (r *Root) WriteVolatile(p string, data []byte, mode fs.FileMode) error {
+	if err := r.volatile(p); err != nil {
+		return err
+	}
+	s := r.volatileSession()
+	if err := s.mkdirAll(path.Dir(p)); err != nil {
+		return err
+	}
+	if err := s.replace(p, bytesContent(data), meta{mode: mode}); err != nil {
+		return fmt.Errorf("writing %q: %w", p, err)
+	}
+	return nil
+}
+
+// RemoveVolatile removes such a file; a missing one is fine.
+func (r *Root) RemoveVolatile(p string) error {
+	if err := r.volatile(p); err != nil {
+		return err
+	}
+	if err := r.volatileSession().remove(p, false); err != nil {
+		return fmt.Errorf("removing %q: %w", p, err)
+	}
+	return nil
+}
+
+// volatileSession writes without a lock and a ledger: every writer of such a file
+// is the only one of that name.
+func (r *Root) volatileSession() *Session {
+	return &Session{root: r, failpoint: func(string) {}}
+}
+
+// volatile refuses paths that would outlive a reboot.
+func (r *Root) volatile(p string) error {
+	for _, prefix := range volatilePrefixes() {
+		if strings.HasPrefix(path.Clean(p), prefix) {
+			return nil
+		}
+	}
+	return fmt.Errorf("path %q is not below /run: it would outlive a reboot without a ledger entry", p)
+}
