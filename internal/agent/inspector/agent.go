@@ -32,8 +32,9 @@ type Store interface {
 	Get(ctx context.Context) (v1alpha1.GPUNode, error)
 	// ApplyStatus replaces what this writer says in the status.
 	ApplyStatus(ctx context.Context, st v1alpha1.GPUNodeStatus) error
-	// WaitGone blocks until the object is deleted.
-	WaitGone(ctx context.Context) error
+	// WaitGone blocks until the object, read at a resource version, is deleted; after
+	// an error it may have been.
+	WaitGone(ctx context.Context, since string) error
 }
 
 // Clock is the time; tests turn it by hand.
@@ -106,7 +107,7 @@ func (a *Agent) write(ctx context.Context, st v1alpha1.GPUNodeStatus) error {
 		}
 		if !a.watching {
 			a.watching = true
-			go a.watchGone(ctx)
+			go a.watchGone(ctx, live.ResourceVersion)
 		}
 		if own := Own(live.Status); same(own, st) {
 			a.last = &own
@@ -126,24 +127,22 @@ func (a *Agent) write(ctx context.Context, st v1alpha1.GPUNodeStatus) error {
 	return nil
 }
 
-// watchGone tells the loop once that the object was deleted, so that its successor
-// is written anew. An agent that may not watch works on without.
-func (a *Agent) watchGone(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := a.Store.WaitGone(ctx)
-		switch {
-		case err == nil:
-			a.gone <- struct{}{}
-			return
-		case apierrors.IsForbidden(err):
-			logr.FromContextOrDiscard(ctx).Info("May not watch the GPUNode; a deleted one is noticed at the next change only", "error", err.Error())
-			return
-		}
+// watchGone tells the loop once that the object was deleted or may have been, so
+// that its successor is written anew. An agent that may not watch works on without.
+func (a *Agent) watchGone(ctx context.Context, since string) {
+	err := a.Store.WaitGone(ctx, since)
+	switch {
+	case apierrors.IsForbidden(err):
+		logr.FromContextOrDiscard(ctx).Info("May not watch the GPUNode; a deleted one is noticed at the next change only", "error", err.Error())
+		return
+	case err != nil:
 		select {
 		case <-ctx.Done():
-		case <-a.Clock.After(backoffFirst):
+			return
+		case <-a.Clock.After(backoffLast):
 		}
 	}
+	a.gone <- struct{}{}
 }
 
 // report logs an error when it is another than the last one.

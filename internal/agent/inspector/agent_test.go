@@ -52,7 +52,7 @@ func (s *fakeStore) ApplyStatus(_ context.Context, st v1alpha1.GPUNodeStatus) er
 	return nil
 }
 
-func (s *fakeStore) WaitGone(ctx context.Context) error {
+func (s *fakeStore) WaitGone(ctx context.Context, _ string) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

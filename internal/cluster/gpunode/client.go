@@ -6,7 +6,6 @@ package gpunode
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,9 +22,6 @@ import (
 )
 
 const kind = "GPUNode"
-
-// ErrWatchEnded says that a watch ended without news; it can be begun again.
-var ErrWatchEnded = errors.New("watch ended")
 
 // Client is bound to one GPUNode and one field manager.
 type Client struct {
@@ -88,30 +84,47 @@ func (c *Client) body(st v1alpha1.GPUNodeStatus) ([]byte, error) {
 	})
 }
 
-// WaitGone blocks until the object is deleted (nil), the context ends, or the watch
-// cannot be kept: ErrWatchEnded asks to begin again, apierrors.IsForbidden tells
-// that this client may not watch.
-func (c *Client) WaitGone(ctx context.Context) error {
+// WaitGone blocks until the object, read at resource version since, is deleted
+// (nil). It costs one watch, which is renewed when the API server ends it. An error
+// means that the deletion could have been missed: the object is to be read again.
+// apierrors.IsForbidden tells that this client may not watch.
+func (c *Client) WaitGone(ctx context.Context, since string) error {
+	for {
+		gone, seen, err := c.watchOnce(ctx, since)
+		if gone || err != nil {
+			return err
+		}
+		since = seen
+	}
+}
+
+// watchOnce watches until the object is deleted or the API server ends the watch;
+// it returns the resource version up to which nothing was missed.
+func (c *Client) watchOnce(ctx context.Context, since string) (gone bool, seen string, err error) {
 	w, err := c.api.Watch(ctx, metav1.ListOptions{
 		FieldSelector:       fields.OneTermEqualSelector(metav1.ObjectNameField, c.name).String(),
+		ResourceVersion:     since,
 		AllowWatchBookmarks: true,
 	})
 	if err != nil {
-		return fmt.Errorf("watching GPUNode %q: %w", c.name, err)
+		return false, since, fmt.Errorf("watching GPUNode %q: %w", c.name, err)
 	}
 	defer w.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, since, ctx.Err()
 		case e, ok := <-w.ResultChan():
 			switch {
 			case !ok:
-				return ErrWatchEnded
+				return false, since, nil
 			case e.Type == watch.Deleted:
-				return nil
+				return true, since, nil
 			case e.Type == watch.Error:
-				return fmt.Errorf("watching GPUNode %q: %w", c.name, apierrors.FromObject(e.Object))
+				return false, since, fmt.Errorf("watching GPUNode %q: %w", c.name, apierrors.FromObject(e.Object))
+			}
+			if u, ok := e.Object.(*unstructured.Unstructured); ok {
+				since = u.GetResourceVersion()
 			}
 		}
 	}
