@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gpu-operator/internal/names"
+)
+
+// lateNode is added while the operator runs.
+const lateNode = "gpu-3"
+
+func driverNeverReadySaysWhy(t *testing.T, c *cluster) {
+	// A person's false on the driver gate, set as the node joins: no driver will ever
+	// answer on this bare node, so the toolkit must not come, and must say why.
+	c.lab(t, "node", "add", lateNode, "--gpus", "8xH100-SXM5-80GB", "--driver", "none",
+		"--labels", names.GateDriver+"="+names.GateOff)
+	c.eventually(t, 2*time.Minute, lateNode+" says why it is not ready", func(ctx context.Context) string {
+		g, err := c.gpuNode(ctx, lateNode)
+		if err != nil {
+			return err.Error()
+		}
+		for _, gate := range g.Status.Gates {
+			if gate.Step == "container-toolkit" && gate.State == "Closed" && strings.Contains(gate.Message, "driver") {
+				return ""
+			}
+		}
+		return fmt.Sprintf("gates %+v", g.Status.Gates)
+	})
+	c.eventually(t, time.Minute, "the ClusterPolicy names the node and the reason", func(ctx context.Context) string {
+		p, err := c.policy(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		for _, b := range p.Status.BlockedNodes {
+			if b.Node == lateNode && b.Reason != "" {
+				return ""
+			}
+		}
+		return fmt.Sprintf("blocked nodes %+v", p.Status.BlockedNodes)
+	})
+	for _, p := range c.operandPods(t.Context(), t, lateNode) {
+		if p.Labels[names.LabelApp] != names.DaemonSetInspector {
+			t.Errorf("pod %s runs on a node whose driver never answered", p.Name)
+		}
+	}
+}
+
+func addedNodeBecomesReady(t *testing.T, c *cluster) {
+	c.lab(t, "kubectl", "--", "label", "node", lateNode, names.GateDriver+"-")
+	c.eventually(t, readyWithin, lateNode+" becomes ready with nobody's help", c.allReady(lateNode))
+	same(t, c, bareNode, lateNode)
+	c.lab(t, "node", "remove", lateNode)
+	c.eventually(t, time.Minute, lateNode+" leaves no GPUNode behind", func(ctx context.Context) string {
+		if _, err := c.gpuNode(ctx, lateNode); err == nil {
+			return "GPUNode is still there"
+		}
+		return ""
+	})
+}
+
+// same fails when two nodes built alike do not have the same fingerprint.
+func same(t *testing.T, c *cluster, a, b string) {
+	t.Helper()
+	first, err := c.gpuNode(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := c.gpuNode(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Status.Fingerprint == nil || second.Status.Fingerprint == nil ||
+		first.Status.Fingerprint.Hash != second.Status.Fingerprint.Hash {
+		t.Errorf("fingerprints differ:\n%s %+v\n%s %+v", a, first.Status.Fingerprint, b, second.Status.Fingerprint)
+	}
+}
+
+func rebootedNodeReturns(t *testing.T, c *cluster) {
+	before, err := c.gpuNode(t.Context(), bareNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.lab(t, "node", "reboot", bareNode)
+	c.eventually(t, readyWithin, bareNode+" returns to ready", func(ctx context.Context) string {
+		g, err := c.gpuNode(ctx, bareNode)
+		if err != nil {
+			return err.Error()
+		}
+		if g.Status.Facts.BootID == before.Status.Facts.BootID {
+			return "facts are of the boot before"
+		}
+		for _, e := range g.Status.Evidence {
+			if e.BootID != g.Status.Facts.BootID {
+				return "evidence of step " + e.Step + " is of another boot"
+			}
+		}
+		return c.notReady(ctx, bareNode, gpusEach)
+	})
+	after, err := c.gpuNode(t.Context(), bareNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.Status.Fingerprint.Hash != before.Status.Fingerprint.Hash {
+		t.Errorf("a reboot changed the fingerprint:\n%+v\n%+v", before.Status.Fingerprint, after.Status.Fingerprint)
+	}
+	if diff := c.hostDiff(t, bareNode); diff != c.diffs[bareNode] {
+		t.Errorf("a reboot changed host files:\nbefore:\n%s\nafter:\n%s", c.diffs[bareNode], diff)
+	}
+}
+
+func rebuiltNodeIsTheSame(t *testing.T, c *cluster) {
+	before, err := c.gpuNode(t.Context(), hostNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.remove(t, plainPods()[hostNode])
+	c.lab(t, "node", "rebuild", hostNode)
+	c.eventually(t, readyWithin, hostNode+" is ready again, built from nothing", func(ctx context.Context) string {
+		g, err := c.gpuNode(ctx, hostNode)
+		if err != nil {
+			return err.Error()
+		}
+		if g.UID == before.UID {
+			return "the GPUNode is the old one"
+		}
+		return c.notReady(ctx, hostNode, gpusEach)
+	})
+	after, err := c.gpuNode(t.Context(), hostNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.Status.Fingerprint.Hash != before.Status.Fingerprint.Hash {
+		t.Errorf("rebuilding changed the fingerprint:\n%+v\n%+v", before.Status.Fingerprint, after.Status.Fingerprint)
+	}
+	if diff := c.hostDiff(t, hostNode); diff != c.diffs[hostNode] {
+		t.Errorf("host files differ from before the rebuild:\nbefore:\n%s\nafter:\n%s", c.diffs[hostNode], diff)
+	}
+	c.applyKnownPlainPods(t)
+}
