@@ -38,6 +38,7 @@ func NewCommand() *cobra.Command {
 func commands() []func() *cobra.Command {
 	return []func() *cobra.Command{
 		NewInspectCommand,
+		NewDriverCommand,
 		NewToolkitCommand,
 	}
 }
