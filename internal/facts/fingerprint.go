@@ -50,9 +50,9 @@ func FingerprintOf(n Node) *v1alpha1.Fingerprint {
 	add(LeafRuntimeVersion, n.Identity.RuntimeVersion)
 	for _, e := range n.Evidence {
 		switch {
-		case e.Step == StepToolkit && e.RuntimeStartedAt == n.Identity.RuntimeStartedAt:
+		case e.Step == v1alpha1.StepToolkit && e.RuntimeStartedAt == n.Identity.RuntimeStartedAt:
 			add(LeafHandlers, strings.Join(slices.Sorted(slices.Values(e.Handlers)), ","))
-		case e.Step == StepDevicePlugin:
+		case e.Step == v1alpha1.StepDevicePlugin:
 			add(LeafDevicePlugin, e.Hash)
 		}
 	}

@@ -2,13 +2,6 @@ package facts
 
 import "gpu-operator/api/v1alpha1"
 
-// Steps that leave evidence on the host.
-const (
-	StepDriver       = "driver"
-	StepToolkit      = "container-toolkit"
-	StepDevicePlugin = "device-plugin"
-)
-
 // Kinds of driver.
 const (
 	DriverNone    = "None"

@@ -90,7 +90,7 @@ func TestLibraryVersion(t *testing.T) {
 }
 
 func TestEvidenceRoundTrip(t *testing.T) {
-	want := v1alpha1.StepEvidence{Step: StepToolkit, BootID: "b", Ready: true, Handlers: []string{"nvidia"}, RuntimeStartedAt: 7}
+	want := v1alpha1.StepEvidence{Step: v1alpha1.StepToolkit, BootID: "b", Ready: true, Handlers: []string{"nvidia"}, RuntimeStartedAt: 7}
 	data, err := FormatEvidence(want)
 	if err != nil {
 		t.Fatal(err)
