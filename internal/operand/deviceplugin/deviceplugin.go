@@ -1,0 +1,46 @@
+// Package deviceplugin is the DaemonSet that advertises nvidia.com/gpu to the
+// kubelet. It sees the GPUs through the management runtime class, without
+// privilege and without API credentials.
+package deviceplugin
+
+import (
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gpu-operator/internal/names"
+	"gpu-operator/internal/operand"
+)
+
+// Objects of the device plugin.
+func Objects(in operand.Input) []client.Object {
+	spec := in.Policy.Spec
+	mig := spec.MIG.Strategy
+	if mig == "" {
+		mig = "none"
+	}
+	dir := path.Join(in.KubeletRoot(), "device-plugins")
+	return []client.Object{operand.DaemonSet(in, operand.Spec{
+		Name:      names.DaemonSetDevicePlugin,
+		Container: "nvidia-device-plugin",
+		Component: "nvidia-device-plugin",
+		Gate:      names.GateDevicePlugin,
+		Args:      []string{"device-plugin"},
+		Env: []corev1.EnvVar{
+			operand.NodeName(),
+			operand.Env(names.EnvVisibleDevices, "all"),
+			operand.Env(names.EnvMIGStrategy, mig),
+			operand.Env(names.EnvDeviceListStrat, "cdi-annotations,cdi-cri"),
+			operand.Env(names.EnvGPUSysfs, names.ContainerSysfsMount),
+		},
+		Mounts: []operand.Mount{
+			{Name: "device-plugins", Host: dir, At: names.KubeletDevicePluginDir},
+			{Name: "cdi", Host: names.CDIDir, At: names.CDIDir, ReadOnly: true},
+			{Name: "gpu-sysfs", Host: in.SysfsRoot, At: names.ContainerSysfsMount, ReadOnly: true},
+		},
+		RuntimeClass: names.RuntimeManagement,
+		HealthOn:     operand.HealthPort,
+		Settings:     spec.DevicePlugin.ComponentSpec,
+	})}
+}

@@ -1,0 +1,47 @@
+// Package discovery is the DaemonSet that derives node labels from the GPUs. It
+// may write one object: the GPUNode of its own node; the operator sets the labels.
+package discovery
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gpu-operator/internal/names"
+	"gpu-operator/internal/operand"
+)
+
+// machineTypeDir holds the machine's product name.
+const machineTypeDir = "/sys/class/dmi/id"
+
+// Objects of GPU feature discovery.
+func Objects(in operand.Input) []client.Object {
+	spec := in.Policy.Spec
+	mig := spec.MIG.Strategy
+	if mig == "" {
+		mig = "none"
+	}
+	return []client.Object{operand.DaemonSet(in, operand.Spec{
+		Name:      names.DaemonSetFeatureDiscovery,
+		Container: "gpu-feature-discovery",
+		Component: "gpu-feature-discovery",
+		Gate:      names.GateFeatureDiscovery,
+		Args:      []string{"feature-discovery"},
+		Env: []corev1.EnvVar{
+			operand.NodeName(),
+			operand.Env(names.EnvHostRoot, names.HostMount),
+			operand.Env(names.EnvVisibleDevices, "all"),
+			operand.Env(names.EnvMIGStrategy, mig),
+			operand.Env(names.EnvGPUSysfs, names.ContainerSysfsMount),
+			operand.Env("GFD_MACHINE_TYPE_FILE", names.HostMount+machineTypeDir+"/product_name"),
+		},
+		Mounts: []operand.Mount{
+			{Name: "boot-id", Host: names.BootIDFile, At: names.HostMount + names.BootIDFile, ReadOnly: true, Type: corev1.HostPathFile},
+			{Name: "machine-type", Host: machineTypeDir, At: names.HostMount + machineTypeDir, ReadOnly: true},
+			{Name: "gpu-sysfs", Host: in.SysfsRoot, At: names.ContainerSysfsMount, ReadOnly: true},
+		},
+		ServiceAccount: names.ServiceAccountDiscovery,
+		RuntimeClass:   names.RuntimeManagement,
+		HealthOn:       operand.HealthPort,
+		Settings:       spec.GPUFeatureDiscovery,
+	})}
+}

@@ -1,0 +1,46 @@
+// Package toolkit is the DaemonSet that installs NVIDIA's container runtime on the
+// host, registers the runtime handlers and writes CDI specs. It is privileged and
+// holds no API credentials.
+package toolkit
+
+import (
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gpu-operator/internal/names"
+	"gpu-operator/internal/operand"
+)
+
+// Objects of the container toolkit. With in.Undo the same DaemonSet undoes what
+// it did and then idles.
+func Objects(in operand.Input) []client.Object {
+	t := in.Policy.Spec.Toolkit
+	dir := t.InstallDir
+	if dir == "" {
+		dir = names.ToolkitInstallDir
+	}
+	verb := "run"
+	if in.Undo {
+		verb = "uninstall"
+	}
+	ds := operand.DaemonSet(in, operand.Spec{
+		Name:       names.DaemonSetToolkit,
+		Container:  "nvidia-container-toolkit-ctr",
+		Component:  "nvidia-container-toolkit",
+		Gate:       names.GateToolkit,
+		Args:       []string{"toolkit", verb},
+		Env:        append(operand.HostEnv(), operand.Env("ROOT", dir)),
+		Mounts:     operand.HostMounts(in, false),
+		Privileged: true,
+		HostPID:    true,
+		HealthOn:   operand.HealthPort,
+		Settings:   t.ComponentSpec,
+	})
+	if in.Undo {
+		// Every node is undone at once: nothing of ours runs on them any more.
+		ds.Spec.UpdateStrategy.RollingUpdate = nil
+		ds.Spec.UpdateStrategy.Type = "RollingUpdate"
+		ds.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To(int64(5))
+	}
+	return []client.Object{ds}
+}
