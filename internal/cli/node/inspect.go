@@ -23,6 +23,7 @@ import (
 	"gpu-operator/api/v1alpha1"
 	"gpu-operator/internal/agent/inspector"
 	"gpu-operator/internal/cluster/gpunode"
+	"gpu-operator/internal/host/confine"
 	"gpu-operator/internal/names"
 )
 
@@ -154,6 +155,9 @@ func (wallClock) After(d time.Duration) <-chan time.Time { return time.After(d) 
 // run is the node inspector.
 func (o *inspectOptions) run(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx)
+	if err := confine.ReadOnly(os.Args, os.Environ()); err != nil {
+		log.Info("Going on without giving up the right to change files; read-only mounts and dropped capabilities stand", "error", err.Error())
+	}
 	roots, err := inspector.OpenRoots(o.hostRoot, o.sysRoot, o.procRoot)
 	if err != nil {
 		return err
