@@ -119,7 +119,7 @@ func (g Generator) finish(s cdi.Spec, d cdi.Driver, raw *specs.Spec) ([]byte, er
 		return nil, fmt.Errorf("finding the version of CDI spec %q: %w", s.Path, err)
 	}
 	raw.Version = version
-	if err := cdi.Check(s, len(raw.Devices), hostPaths(raw), g.Exists); err != nil {
+	if err := cdi.Check(s, deviceNodes(raw), hostPaths(raw), g.Exists); err != nil {
 		return nil, err
 	}
 	data, err := yaml.Marshal(raw)
@@ -127,6 +127,15 @@ func (g Generator) finish(s cdi.Spec, d cdi.Driver, raw *specs.Spec) ([]byte, er
 		return nil, fmt.Errorf("encoding CDI spec %q: %w", s.Path, err)
 	}
 	return data, nil
+}
+
+// deviceNodes counts the device nodes of each device.
+func deviceNodes(raw *specs.Spec) map[string]int {
+	out := map[string]int{}
+	for _, d := range raw.Devices {
+		out[d.Name] = len(d.ContainerEdits.DeviceNodes)
+	}
+	return out
 }
 
 // hostPaths are the paths on the host that a spec needs at container creation.

@@ -5,6 +5,7 @@ package cdi
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -71,11 +72,20 @@ func (d Driver) DevRoot(has func(string) bool) string {
 // IsDevice says whether a name in /dev is a device node that specs may list.
 func IsDevice(name string) bool { return strings.HasPrefix(name, "nvidia") }
 
-// Check refuses a spec that would let containers fail at creation: every path that
-// it names on the host must be there (exists), and it must have at least one device.
-func Check(spec Spec, devices int, hostPaths []string, exists func(string) bool) error {
-	if devices == 0 {
+// Check refuses a spec that would let containers fail at creation, or start without
+// their GPU: it must have a device, each device (name to number of device nodes) a
+// node, and every path that it names on the host must be there (exists).
+func Check(spec Spec, devices map[string]int, hostPaths []string, exists func(string) bool) error {
+	if len(devices) == 0 {
 		return &fault.Fault{Reason: fault.ReasonCDIFailed, Where: spec.Path, Message: fmt.Sprintf("the spec of %s would have no device", spec.Kind)}
+	}
+	for _, name := range slices.Sorted(maps.Keys(devices)) {
+		if devices[name] == 0 {
+			return &fault.Fault{
+				Reason: fault.ReasonCDIFailed, Where: spec.Path, Message: fmt.Sprintf("device %q of %s has no device node in /dev", name, spec.Kind),
+				Remedy: "run nvidia-modprobe or nvidia-smi once on the host, which makes the device nodes",
+			}
+		}
 	}
 	missing := slices.DeleteFunc(slices.Clone(hostPaths), exists)
 	if len(missing) > 0 {
