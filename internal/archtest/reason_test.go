@@ -56,6 +56,35 @@ func TestReasonsAreDocumented(t *testing.T) {
 	}
 }
 
+// TestEveryFindingHasAHost: each thing that can be wrong with a node is shown by a
+// host in test/hosts/inspect.
+func TestEveryFindingHasAHost(t *testing.T) {
+	var hosts strings.Builder
+	var findings []reason
+	walk(t, func(p string, data []byte) {
+		if path.Dir(p) == "test/hosts/inspect" {
+			hosts.Write(data)
+		}
+	})
+	for _, s := range sources(t) {
+		if s.path == "api/v1alpha1/reason_finding.go" {
+			for _, d := range s.file.Decls {
+				if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
+					findings = append(findings, reasonsOf(t, s, g)...)
+				}
+			}
+		}
+	}
+	if len(findings) == 0 {
+		t.Fatal("no findings in api/v1alpha1/reason_finding.go: the test looks in the wrong place")
+	}
+	for _, f := range findings {
+		if !strings.Contains(hosts.String(), fmt.Sprintf(`"reason": %q`, f.value)) {
+			t.Errorf("no host in test/hosts/inspect shows finding %s", f.value)
+		}
+	}
+}
+
 // reasonsOf returns the reasons of a declaration: constants named Reason… or
 // Finding…, each with a comment that says when it surfaces or is set.
 func reasonsOf(t *testing.T, s source, g *ast.GenDecl) []reason {

@@ -24,6 +24,11 @@ const (
 	// appears a moment after the node does, so the first pause is short.
 	backoffFirst = time.Second
 	backoffLast  = 30 * time.Second
+	// restartGrace is how long a container runtime that was there may be away before
+	// its absence is news: it is being restarted, usually by our own toolkit.
+	restartGrace = 10 * time.Second
+	// restartLook is how often it is looked for meanwhile.
+	restartLook = time.Second
 )
 
 // Store is this node's GPUNode in the cluster.
@@ -65,6 +70,8 @@ type Agent struct {
 	lastError string
 	gone      chan struct{}
 	watching  bool
+	// awaySince is when the runtime was first seen away within its grace.
+	awaySince time.Time
 }
 
 // Run looks and writes until the context ends.
@@ -76,10 +83,27 @@ func (a *Agent) Run(ctx context.Context) error {
 		if a.Refresh != nil {
 			a.Refresh(n)
 		}
-		a.step(ctx, Own(StatusOf(n)))
+		if !a.restarting(n) {
+			a.step(ctx, Own(StatusOf(n)))
+		}
 		a.pause(ctx)
 	}
 	return nil
+}
+
+// restarting says that the runtime which was there in this boot is away and may come
+// back within its grace: half of a restart is not a state of the node.
+func (a *Agent) restarting(n facts.Node) bool {
+	now := a.Clock.Now()
+	away := a.last != nil && a.last.Facts.BootID == n.Identity.BootID && a.last.Facts.RuntimeStartedAt != 0 && n.Identity.RuntimeStartedAt == 0
+	switch {
+	case !away:
+		a.awaySince = time.Time{}
+		return false
+	case a.awaySince.IsZero():
+		a.awaySince = now
+	}
+	return now.Sub(a.awaySince) < restartGrace
 }
 
 // step writes st when it is news and the last failure is long enough ago.
@@ -159,6 +183,9 @@ func (a *Agent) pause(ctx context.Context) {
 	wait := rescan
 	if left := a.notBefore.Sub(a.Clock.Now()); left > 0 {
 		wait = min(wait, left)
+	}
+	if !a.awaySince.IsZero() {
+		wait = min(wait, restartLook)
 	}
 	select {
 	case <-ctx.Done():

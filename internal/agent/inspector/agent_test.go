@@ -252,6 +252,40 @@ func TestDeletedObjectIsWrittenAnew(t *testing.T) {
 	r.asked("get", "apply")
 }
 
+// TestRuntimeRestartIsNotNews: a runtime that comes back within its grace costs one
+// write, for its new start; one that stays away is reported.
+func TestRuntimeRestartIsNotNews(t *testing.T) {
+	r := newRig(t, &v1alpha1.GPUNode{})
+	r.see(func(n *facts.Node) { n.Identity.RuntimeStartedAt = 100 })
+	r.wait(rescan)
+	r.store.requests()
+	r.elapse(rescan)
+	r.wait(rescan)
+	r.store.requests()
+
+	r.see(func(n *facts.Node) { n.Identity.RuntimeStartedAt = 0 })
+	r.elapse(rescan)
+	r.wait(restartLook)
+	r.asked()
+	r.see(func(n *facts.Node) { n.Identity.RuntimeStartedAt = 200 })
+	r.elapse(restartLook)
+	r.wait(rescan)
+	r.asked("apply")
+
+	r.see(func(n *facts.Node) { n.Identity.RuntimeStartedAt = 0 })
+	r.elapse(rescan)
+	for range int(restartGrace / restartLook) {
+		r.wait(restartLook)
+		r.asked()
+		r.elapse(restartLook)
+	}
+	r.wait(restartLook)
+	r.asked("apply")
+	if got := r.store.object.Status.Facts.RuntimeStartedAt; got != 0 {
+		t.Errorf("runtime that is gone is reported as started at %d", got)
+	}
+}
+
 // TestHealth: an inspector that stopped looking is not alive.
 func TestHealth(t *testing.T) {
 	now := time.Unix(0, 0)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -28,6 +29,7 @@ const hostsDir = "../../../test/hosts/inspect"
 //
 //	link PATH TARGET           a symbolic link
 //	empty PATH                 an empty file; stands for a device node
+//	bytes PATH HEX             a file of these bytes
 //	cmdline PID WORD...        /proc/PID/cmdline
 //	ldcache PATH LIBRARY...    a linker's cache
 //
@@ -40,7 +42,7 @@ type testHost struct {
 }
 
 // unpack reads a host's archive and lays it out in a directory of the test.
-func unpack(t *testing.T, name string) testHost {
+func unpack(t testing.TB, name string) testHost {
 	t.Helper()
 	file := filepath.Join(hostsDir, name+".txtar")
 	archive, err := txtar.ParseFile(file)
@@ -65,7 +67,7 @@ func unpack(t *testing.T, name string) testHost {
 }
 
 // directive carries out one line of the comment.
-func (h testHost) directive(t *testing.T, words []string) {
+func (h testHost) directive(t testing.TB, words []string) {
 	t.Helper()
 	if len(words) < 2 {
 		return
@@ -81,6 +83,12 @@ func (h testHost) directive(t *testing.T, words []string) {
 		}
 	case "empty":
 		h.write(t, words[1], nil)
+	case "bytes":
+		data, err := hex.DecodeString(words[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.write(t, words[1], data)
 	case "cmdline":
 		h.write(t, "proc/"+words[1]+"/cmdline", []byte(strings.Join(words[2:], "\x00")+"\x00"))
 	case "ldcache":
@@ -89,7 +97,7 @@ func (h testHost) directive(t *testing.T, words []string) {
 }
 
 // file returns the data of a file in the archive.
-func (h testHost) file(t *testing.T, name string) []byte {
+func (h testHost) file(t testing.TB, name string) []byte {
 	t.Helper()
 	for _, f := range h.archive.Files {
 		if f.Name == name {
@@ -101,7 +109,7 @@ func (h testHost) file(t *testing.T, name string) []byte {
 }
 
 // write puts a file on the host; parents are followed through links of the host.
-func (h testHost) write(t *testing.T, p string, data []byte) {
+func (h testHost) write(t testing.TB, p string, data []byte) {
 	t.Helper()
 	full := filepath.Join(h.dir, p)
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
