@@ -13,6 +13,7 @@ import (
 	"gpu-operator/internal/host"
 	"gpu-operator/internal/names"
 	"gpu-operator/internal/nodeconf/cdi"
+	"gpu-operator/internal/nodeconf/toolkit"
 	"gpu-operator/internal/plan"
 )
 
@@ -61,9 +62,11 @@ type Agent struct {
 	deps Deps
 	// restarts and drifts limit what the agent does about a node that will not stay.
 	restarts, drifts window
-	// refused is the configuration that the runtime did not come back with, and why.
-	refused    string
-	refusedWhy error
+	// refused is the configuration that the runtime did not come back with, the start
+	// of the runtime that went back, and why. Another start is a reason to try again.
+	refused      string
+	refusedStart int64
+	refusedWhy   error
 	// evidence is what was written last.
 	evidence v1alpha1.StepEvidence
 	// watch is what the last pass looked at.
@@ -74,7 +77,8 @@ type Agent struct {
 // watched is what makes another pass necessary when it changes.
 type watched struct {
 	dirs    []string
-	configs []string
+	options toolkit.Options
+	configs string
 	started int64
 	driver  string
 }
@@ -82,7 +86,7 @@ type watched struct {
 // New returns an agent.
 func New(cfg Config, deps Deps) *Agent {
 	return &Agent{
-		cfg: cfg, deps: deps,
+		cfg: cfg, deps: deps, watch: watched{options: cfg.Options},
 		restarts: window{limit: restartLimit, per: restartPeriod},
 		drifts:   window{limit: driftLimit, per: driftPeriod},
 	}

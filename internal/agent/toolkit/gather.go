@@ -26,17 +26,6 @@ type Daemon struct {
 	Dump []byte
 }
 
-// distributions are the directories by which a Kubernetes distribution that
-// writes the runtime's configuration itself is recognized.
-func distributions() [][2]string {
-	return [][2]string{
-		{"/var/lib/rancher/k3s/agent/etc/containerd", "k3s"},
-		{"/var/lib/rancher/rke2/agent/etc/containerd", "rke2"},
-		{"/etc/k0s/containerd.toml", "k0s"},
-		{"/var/snap/microk8s/current/args/containerd.toml", "microk8s"},
-	}
-}
-
 // Gather reads what containerd.Decide needs from the host.
 func Gather(root *host.Root, o toolkit.Options, d Daemon) (containerd.Facts, error) {
 	f := containerd.Facts{Version: strings.TrimPrefix(d.Version, "containerd://"), Dump: d.Dump}
@@ -50,7 +39,7 @@ func Gather(root *host.Root, o toolkit.Options, d Daemon) (containerd.Facts, err
 	if f.KubeletCgroupDriver, err = kubeletCgroupDriver(root); err != nil {
 		return f, err
 	}
-	for _, d := range distributions() {
+	for _, d := range names.Distributions() {
 		if root.Exists(d[0]) && !f.Root.Exists {
 			f.Distribution = d[1]
 		}

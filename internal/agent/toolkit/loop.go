@@ -135,7 +135,7 @@ func (a *Agent) differs() bool {
 	} else if w.driver != "" {
 		return true
 	}
-	return a.drifted() || !a.deps.Root.Exists(evidencePath())
+	return a.configHash() != w.configs || a.drifted() || !a.deps.Root.Exists(evidencePath())
 }
 
 // drifted says whether a file of ours, or one that holds our edit, is not as the

@@ -44,6 +44,7 @@ func (a *Agent) pass(ctx context.Context, e *v1alpha1.StepEvidence) error {
 		return err
 	}
 	e.Hash = t.hash
+	a.remember(t)
 	if err := a.permit(t); err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (a *Agent) pass(ctx context.Context, e *v1alpha1.StepEvidence) error {
 	if missing := t.stale(live); len(missing) > 0 {
 		return &fault.Fault{Reason: fault.ReasonHandlersMissing, Where: t.options.Socket, Message: strings.Join(missing, "; ")}
 	}
-	a.remember(t, live)
+	a.watch.started, a.watch.configs = live.Process.StartedAt, a.configHash()
 	if specsErr != nil {
 		return specsErr
 	}
@@ -166,7 +167,7 @@ func (t transaction) restart() bool { return t.forced || len(t.stale(t.live)) > 
 
 // permit refuses a transaction that would harm the node, before anything is written.
 func (a *Agent) permit(t transaction) error {
-	if len(t.configChanges()) > 0 && a.refused == t.hash {
+	if len(t.configChanges()) > 0 && a.refused == t.hash && a.refusedStart == t.live.Process.StartedAt {
 		return a.refusedWhy
 	}
 	if foreign := foreignConfig(t.configChanges()); foreign != nil {
@@ -214,7 +215,9 @@ func (a *Agent) apply(ctx context.Context, cs plan.Changes) error {
 		a.drifts.add(a.deps.Now())
 	}
 	for _, c := range cs.Effective() {
-		logr.FromContextOrDiscard(ctx).Info("Changing host", "change", c.String())
+		if c.Kind != plan.KindRestart { // decided by what the daemon knows, not by what changed
+			logr.FromContextOrDiscard(ctx).Info("Changing host", "change", c.String())
+		}
 	}
 	s, err := a.deps.Root.Begin(host.Options{Payload: a.deps.Payload})
 	if err != nil {
@@ -232,17 +235,29 @@ func handlers(o toolkit.Options) []containerd.Handler {
 	return want(o).Handlers
 }
 
-// remember keeps what has to be watched after a good pass.
-func (a *Agent) remember(t transaction, live Live) {
+// remember keeps what has to be watched, whether or not the pass came to a good end.
+func (a *Agent) remember(t transaction) {
 	dirs := []string{path.Dir(t.options.Socket), t.options.Dir(), path.Dir(t.options.RuntimeConfig)}
-	configs := []string{t.options.RuntimeConfig}
 	for _, s := range t.wanted.Decision.Steps {
 		dirs = append(dirs, path.Dir(s.Path))
-		configs = append(configs, s.Path)
 	}
 	slices.Sort(dirs)
-	slices.Sort(configs)
-	a.watch.dirs, a.watch.configs, a.watch.started = slices.Compact(dirs), slices.Compact(configs), live.Process.StartedAt
+	a.watch.dirs = slices.Compact(dirs)
+	a.watch.options = t.options
+}
+
+// configHash is the hash of every file that the daemon reads its configuration
+// from; "" when they cannot be read.
+func (a *Agent) configHash() string {
+	f, err := Gather(a.deps.Root, a.watch.options, Daemon{})
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, file := range append([]containerd.File{f.Root}, f.Imported...) {
+		fmt.Fprintf(&b, "%s %t %s\n", file.Path, file.Exists, plan.HashBytes(file.Data))
+	}
+	return plan.HashBytes([]byte(b.String()))
 }
 
 // timeOf returns t for an API object, in whole seconds.

@@ -106,9 +106,9 @@ func (a *Agent) proved(ctx context.Context, t transaction, live Live, before map
 func (a *Agent) rollBack(ctx context.Context, t transaction, why error) error {
 	f := &fault.Fault{
 		Reason: fault.ReasonRestartFailed, Where: t.live.Unit.Name, Message: "the runtime did not come back with the handlers; the configuration was rolled back", Err: why,
-		Remedy: "read the unit's log; the same configuration is not tried again until something changes",
+		Remedy: "read the unit's log; it is tried again when the runtime was restarted by somebody",
 	}
-	a.refused, a.refusedWhy = t.hash, f
+	a.refused, a.refusedStart, a.refusedWhy = t.hash, 0, f
 	back := plan.Reverse(t.configChanges())
 	if len(back) == 0 { // nothing of ours changed in this transaction: there is nothing to take back
 		f.Message = "the runtime did not come back with the handlers after its restart"
@@ -123,7 +123,9 @@ func (a *Agent) rollBack(ctx context.Context, t transaction, why error) error {
 		f.Message = "the runtime did not come back with the handlers, and rolling back failed: " + err.Error()
 		return f
 	}
-	if _, err := a.restart(ctx, t.live); err != nil {
+	was, err := a.restart(ctx, t.live)
+	a.refusedStart = was.Process.StartedAt
+	if err != nil {
 		f.Message = "the runtime did not come back with the handlers; the configuration was rolled back, and it still does not answer: " + err.Error()
 	}
 	return f

@@ -11,6 +11,7 @@ import (
 
 	"gpu-operator/api/v1alpha1"
 	"gpu-operator/internal/fault"
+	"gpu-operator/internal/names"
 	"gpu-operator/internal/nodeconf/cdi"
 	"gpu-operator/internal/nodeconf/toolkit"
 )
@@ -57,7 +58,7 @@ func (a *Agent) spec(ctx context.Context, spec cdi.Spec, d cdi.Driver) error {
 // driver describes the driver that specs are generated for.
 func (a *Agent) driver(state v1alpha1.DriverState, boot string) (cdi.Driver, error) {
 	d := cdi.Driver{Root: state.Root, Version: state.LoadedVersion, BootID: boot, Hook: path.Join(a.cfg.Options.Dir(), toolkit.BinaryCDIHook)}
-	for _, dir := range []string{"/dev", "/dev/nvidia-caps"} {
+	for _, dir := range []string{names.DevDir, names.DevCaps} {
 		found, err := a.deps.Root.ReadDir(path.Join(d.DevRoot(a.deps.Root.Exists), dir))
 		if err != nil {
 			continue // a driver without capabilities has no such directory
@@ -70,7 +71,7 @@ func (a *Agent) driver(state v1alpha1.DriverState, boot string) (cdi.Driver, err
 	}
 	slices.Sort(d.Devices)
 	if len(d.Devices) == 0 {
-		return d, &fault.Fault{Reason: fault.ReasonDriverDeviceMissing, Where: "/dev", Message: "no nvidia device node is there"}
+		return d, &fault.Fault{Reason: fault.ReasonDriverDeviceMissing, Where: names.DevDir, Message: "no nvidia device node is there"}
 	}
 	return d, nil
 }
