@@ -10,10 +10,13 @@ import (
 // LibraryML is the soname of the management library, by which a driver root is recognized.
 const LibraryML = "libnvidia-ml.so.1"
 
+// libraryName finds the version in a library's file name.
+var libraryName = regexp.MustCompile(`^lib[\w.+-]+?\.so\.(\d+\.\d+(?:\.\d+)?)$`)
+
 // LibraryVersion returns the driver version that a driver library's file name ends
 // in (libnvidia-ml.so.550.163.01), and "" for a soname without version (….so.1).
 func LibraryVersion(name string) string {
-	m := regexp.MustCompile(`^lib[\w.+-]+?\.so\.(\d+\.\d+(?:\.\d+)?)$`).FindStringSubmatch(name)
+	m := libraryName.FindStringSubmatch(name)
 	if m == nil {
 		return ""
 	}

@@ -34,9 +34,7 @@ func ParseOSRelease(data []byte) OSRelease {
 
 // procVersion finds the version in the kernel's line about the module, which
 // comes in two forms (proprietary and open flavour).
-func procVersion() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s`)
-}
+var procVersion = regexp.MustCompile(`(?m)^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s`)
 
 // ParseModuleVersion reads the content of a module's version file in sysfs.
 func ParseModuleVersion(data []byte) string { return strings.TrimSpace(string(data)) }
@@ -44,7 +42,7 @@ func ParseModuleVersion(data []byte) string { return strings.TrimSpace(string(da
 // ParseDriverVersion reads the content of /proc/driver/nvidia/version; empty when
 // it names no version.
 func ParseDriverVersion(data []byte) string {
-	m := procVersion().FindSubmatch(append(data, '\n'))
+	m := procVersion.FindSubmatch(append(data, '\n'))
 	if m == nil {
 		return ""
 	}

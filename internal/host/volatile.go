@@ -5,10 +5,9 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-)
 
-// volatilePrefixes are the directories that a reboot empties.
-func volatilePrefixes() []string { return []string{"/run/", "/var/run/"} }
+	"gpu-operator/internal/names"
+)
 
 // WriteVolatile writes a file that a reboot removes: evidence and CDI specs. It is
 // written atomically and stands in no ledger; a path outside /run is refused.
@@ -45,7 +44,7 @@ func (r *Root) volatileSession() *Session {
 
 // volatile refuses paths that would outlive a reboot.
 func (r *Root) volatile(p string) error {
-	for _, prefix := range volatilePrefixes() {
+	for _, prefix := range names.VolatileDirs() {
 		if strings.HasPrefix(path.Clean(p), prefix) {
 			return nil
 		}

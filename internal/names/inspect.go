@@ -18,6 +18,7 @@ const (
 	ValidationsDir = NvidiaRunDir + "/validations"
 
 	DevDir     = "/dev"
+	DevCaps    = DevDir + "/nvidia-caps"
 	DevControl = DevDir + "/nvidiactl"
 	DevUVM     = DevDir + "/nvidia-uvm"
 
@@ -40,6 +41,26 @@ const (
 	// DriverGPUsDir has one directory a GPU that the driver holds, named by its PCI address.
 	DriverGPUsDir = DriverProcDir + "/gpus"
 )
+
+// SearchPath is the PATH of programs that are started on a host.
+const SearchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// MachineTypeDir holds the machine's product name.
+const MachineTypeDir = "/sys/class/dmi/id"
+
+// VolatileDirs returns the directories that a reboot empties, under both of their names.
+func VolatileDirs() []string { return []string{"/run/", "/var/run/"} }
+
+// Distributions returns the paths by which a Kubernetes distribution that writes the
+// runtime's configuration itself is recognized, each with the distribution's name.
+func Distributions() [][2]string {
+	return [][2]string{
+		{"/var/lib/rancher/k3s/agent/etc/containerd", "k3s"},
+		{"/var/lib/rancher/rke2/agent/etc/containerd", "rke2"},
+		{"/etc/k0s/containerd.toml", "k0s"},
+		{"/var/snap/microk8s/current/args/containerd.toml", "microk8s"},
+	}
+}
 
 // BinaryDirs returns the directories in which a daemon that was started without a
 // path is looked for, in the order of a usual PATH.

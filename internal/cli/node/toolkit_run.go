@@ -15,8 +15,9 @@ import (
 
 	"gpu-operator/internal/agent/inspector"
 	agent "gpu-operator/internal/agent/toolkit"
+	"gpu-operator/internal/agent/toolkit/cdispec"
 	"gpu-operator/internal/host"
-	"gpu-operator/internal/host/cdispec"
+	"gpu-operator/internal/names"
 )
 
 // newToolkitRun returns `gpu-node toolkit run`.
@@ -103,7 +104,7 @@ func toolkitDeps(cfg agent.Config, roots inspector.Roots, log logr.Logger) (agen
 		Exists:   existsFollowing(roots.Host),
 	}
 	if cfg.HostRoot != "/" {
-		generator.Dev = "/dev"
+		generator.Dev = names.DevDir
 	}
 	return agent.Deps{
 		Root: roots.Host, Runtime: agent.NewHostRuntime(roots.Host, cfg.Options.Socket), Specs: generator, Driver: scanner.Driver,

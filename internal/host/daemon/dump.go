@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+
+	"gpu-operator/internal/names"
 )
 
 // Dump lets the daemon's own binary print how it reads a configuration file: its
@@ -15,7 +17,7 @@ import (
 func Dump(ctx context.Context, hostRoot, executable, config string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, executable, "--config", config, "config", "dump")
 	cmd.Dir = "/"
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	cmd.Env = []string{"PATH=" + names.SearchPath}
 	if hostRoot != "/" {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: hostRoot}
 	}

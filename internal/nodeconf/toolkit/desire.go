@@ -28,8 +28,8 @@ const (
 	configWorkload      = "nvidia-container-runtime"
 	configManagement    = "nvidia-container-runtime.management"
 	configFile          = "config.toml"
-	runtimeSpecDirs     = `["/etc/cdi", "/var/run/cdi"]`
-	managementSpecDirs  = `["/var/run/cdi"]`
+	runtimeSpecDirs     = `["` + names.CDIStaticDir + `", "` + names.CDIDir + `"]`
+	managementSpecDirs  = `["` + names.CDIDir + `"]`
 	configHeader        = "# Written by gpu-operator; changes made here are overwritten.\n"
 	binaryMode          = 0o755
 	configurationMode   = 0o644

@@ -10,9 +10,6 @@ import (
 	"gpu-operator/internal/operand"
 )
 
-// machineTypeDir holds the machine's product name.
-const machineTypeDir = "/sys/class/dmi/id"
-
 // Objects of GPU feature discovery.
 func Objects(in operand.Input) []client.Object {
 	spec := in.Policy.Spec
@@ -32,11 +29,11 @@ func Objects(in operand.Input) []client.Object {
 			operand.Env(names.EnvVisibleDevices, "all"),
 			operand.Env(names.EnvMIGStrategy, mig),
 			operand.Env(names.EnvGPUSysfs, names.ContainerSysfsMount),
-			operand.Env("GFD_MACHINE_TYPE_FILE", names.HostMount+machineTypeDir+"/product_name"),
+			operand.Env("GFD_MACHINE_TYPE_FILE", names.HostMount+names.MachineTypeDir+"/product_name"),
 		},
 		Mounts: []operand.Mount{
 			{Name: "boot-id", Host: names.BootIDFile, At: names.HostMount + names.BootIDFile, ReadOnly: true, Type: corev1.HostPathFile},
-			{Name: "machine-type", Host: machineTypeDir, At: names.HostMount + machineTypeDir, ReadOnly: true},
+			{Name: "machine-type", Host: names.MachineTypeDir, At: names.HostMount + names.MachineTypeDir, ReadOnly: true},
 			{Name: "gpu-sysfs", Host: in.SysfsRoot, At: names.ContainerSysfsMount, ReadOnly: true},
 		},
 		ServiceAccount: names.ServiceAccountDiscovery,
