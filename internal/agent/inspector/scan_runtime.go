@@ -59,6 +59,9 @@ func (s *Scanner) scanRuntime(n *facts.Node) {
 		}
 	}
 	d, err := facts.DaemonOf(k.Endpoint)
+	if first := facts.Daemons()[0]; err != nil && s.runtime(first, k.Endpoint) != nil {
+		d, err = first, nil // a socket of any name that a containerd says it listens on
+	}
 	if err != nil {
 		n.RuntimeError = err.Error()
 		return
