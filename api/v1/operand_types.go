@@ -18,9 +18,10 @@ type OperatorSpec struct {
 	// initContainer is the image of init containers of upstream's images.
 	// +optional
 	InitContainer ImageSpec `json:"initContainer,omitempty"`
-	// labels and annotations are put on everything that the operator creates.
+	// labels are put on everything that the operator creates.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
+	// annotations are put on everything that the operator creates.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// metrics of the operator.
@@ -40,9 +41,10 @@ type OperatorMetricsSpec struct {
 
 // DaemonsetsSpec is what all operand pods share.
 type DaemonsetsSpec struct {
-	// labels and annotations are put on every operand pod.
+	// labels are put on every operand pod.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
+	// annotations are put on every operand pod.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// tolerations of every operand pod, besides the one of nvidia.com/gpu:NoSchedule.

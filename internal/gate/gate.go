@@ -74,6 +74,9 @@ func (f Facts) GPUs() int {
 	return n
 }
 
+// changed reports whether the ledger says that host files are changed.
+func (f Facts) changed() bool { return f.Status != nil && len(f.Status.HostChanges) > 0 }
+
 // answer is what evidence says of a gate.
 type answer int
 
@@ -149,6 +152,10 @@ func decide(s Step, f Facts) Decision {
 		return set(v1alpha1.GatePaused, v1alpha1.ReasonPaused, "node label %s=%s: whoever paused the step resumes it", s.Label, now)
 	case now != "" && !mine:
 		return set(v1alpha1.GateOptedOut, v1alpha1.ReasonOptedOut, "node label %s=%s keeps the step off this node; remove it to take part", s.Label, now)
+	case s.Name == v1alpha1.StepToolkit && f.Policy.Phase == UndoToolkit && (mine || f.changed()):
+		// What is to be undone needs the toolkit on the node, also when its gate closed before.
+		d.Value, d.Write = names.GateOpen, true
+		return set(v1alpha1.GateOpen, v1alpha1.ReasonPolicyDeleted, "the toolkit undoes its host changes")
 	case closedByPhase(s.Name, f.Policy.Phase):
 		return set(v1alpha1.GateClosed, v1alpha1.ReasonPolicyDeleted, "the ClusterPolicy is being removed")
 	case s.Name == v1alpha1.StepDriver && !f.Policy.Enabled[s.Name]:

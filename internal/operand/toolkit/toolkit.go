@@ -4,6 +4,8 @@
 package toolkit
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,8 +40,12 @@ func Objects(in operand.Input) []client.Object {
 	})
 	if in.Undo {
 		// Every node is undone at once: nothing of ours runs on them any more.
-		ds.Spec.UpdateStrategy.RollingUpdate = nil
-		ds.Spec.UpdateStrategy.Type = "RollingUpdate"
+		ds.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{
+			Type: appsv1.RollingUpdateDaemonSetStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDaemonSet{
+				MaxUnavailable: ptr.To(intstr.FromString("100%")), MaxSurge: ptr.To(intstr.FromInt32(0)),
+			},
+		}
 		ds.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To(int64(5))
 	}
 	return []client.Object{ds}
