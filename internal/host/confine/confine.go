@@ -5,6 +5,7 @@ package confine
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -38,10 +39,8 @@ func writes(version int) uint64 {
 // function does not return, and when called in the new process it returns nil at
 // once. An error means that nothing was given up: the kernel has no Landlock.
 func ReadOnly(argv, env []string) error {
-	for _, e := range env {
-		if e == marker {
-			return nil
-		}
+	if slices.Contains(env, marker) {
+		return nil
 	}
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -62,6 +61,6 @@ func ReadOnly(argv, env []string) error {
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, set, 0, 0); errno != 0 {
 		return fmt.Errorf("giving up the right to change files: %w", errno)
 	}
-	err := unix.Exec(ownProgram, argv, append(env[:len(env):len(env)], marker))
+	err := unix.Exec(ownProgram, argv, append(slices.Clip(env), marker))
 	return fmt.Errorf("executing %s anew: %w", strings.Join(argv, " "), err)
 }
