@@ -218,7 +218,10 @@ func (s *Session) remove(p string, dir bool) error {
 
 // mkdirAll makes the directories of the ledger itself, which no ledger records.
 func (s *Session) mkdirAll(p string) error {
-	if p == "/" || s.root.Exists(p) {
+	if p == "/" {
+		return nil
+	}
+	if real, err := s.root.Resolve(p); err == nil && s.root.Exists(real) {
 		return nil
 	}
 	if err := s.mkdirAll(path.Dir(p)); err != nil {

@@ -188,17 +188,14 @@ func mergesNested(f Facts) bool {
 
 // majorMinor reads the first two numbers of a version.
 func majorMinor(v string) (major, minor int, ok bool) {
-	v = strings.TrimPrefix(v, "v")
-	parts := strings.SplitN(v, ".", 3)
-	if len(parts) < 2 {
-		return 0, 0, false
+	first, rest, dotted := strings.Cut(strings.TrimPrefix(v, "v"), ".")
+	digits := 0
+	for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
+		digits++
 	}
-	major, err := strconv.Atoi(parts[0])
-	if err != nil {
-		return 0, 0, false
-	}
-	minor, err = strconv.Atoi(strings.FieldsFunc(parts[1]+"-", func(r rune) bool { return r < '0' || r > '9' })[0])
-	return major, minor, err == nil
+	major, errMajor := strconv.Atoi(first)
+	minor, errMinor := strconv.Atoi(rest[:digits])
+	return major, minor, dotted && errMajor == nil && errMinor == nil
 }
 
 // all returns root and imports in load order.
