@@ -174,8 +174,11 @@ type fakeRunner struct {
 	err error
 }
 
-func (f *fakeRunner) LoadModule(name string) error { f.ran = append(f.ran, "module "+name); return f.err }
-func (f *fakeRunner) StartUnit(name string) error  { f.ran = append(f.ran, "unit "+name); return f.err }
+func (f *fakeRunner) LoadModule(name string) error {
+	f.ran = append(f.ran, "module "+name)
+	return f.err
+}
+func (f *fakeRunner) StartUnit(name string) error { f.ran = append(f.ran, "unit "+name); return f.err }
 
 func TestRunner(t *testing.T) {
 	root, err := OpenRoot(bornHost(t))

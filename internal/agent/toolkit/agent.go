@@ -47,6 +47,9 @@ type Deps struct {
 	Specs SpecGenerator
 	// Driver says which driver answers on the node.
 	Driver func() v1alpha1.DriverState
+	// KubeletSocket is the CRI socket that the node's kubelet uses; empty when it is
+	// not known.
+	KubeletSocket func() string
 	// Payload are the files to install, and Manifest their hashes.
 	Payload  host.Payload
 	Manifest map[string]plan.Source

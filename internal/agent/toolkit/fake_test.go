@@ -69,8 +69,9 @@ func newNode(t *testing.T) *node {
 		Driver: func() v1alpha1.DriverState {
 			return v1alpha1.DriverState{Kind: "Host", Root: "/", LoadedVersion: "550.1", LibraryVersion: "550.1", Ready: true}
 		},
-		Now:   func() time.Time { return n.now },
-		Pause: func(_ context.Context, d time.Duration) { n.now = n.now.Add(d) },
+		KubeletSocket: func() string { return n.rt.kubelet },
+		Now:           func() time.Time { return n.now },
+		Pause:         func(_ context.Context, d time.Duration) { n.now = n.now.Add(d) },
 	}
 	return n
 }
@@ -107,6 +108,8 @@ type fakeRuntime struct {
 	containers map[string]string
 	pods       []string
 	down       bool
+	name       string // "" is containerd
+	kubelet    string
 	// breaks makes a start with our handlers fail, as a daemon that cannot read them does.
 	breaks bool
 	// blind makes the dump lack our handlers.
@@ -181,9 +184,13 @@ func (f *fakeRuntime) Look(context.Context) (Live, error) {
 	if f.down {
 		return Live{}, errors.New("connection refused")
 	}
+	name := f.name
+	if name == "" {
+		name = "containerd"
+	}
 	return Live{
 		Process: daemon.Process{PID: 1, StartedAt: f.start, Executable: "/usr/bin/containerd", Config: ""},
-		Status:  daemon.Status{Name: "containerd", Version: "v2.4.2", Ready: true, Handlers: f.handlers},
+		Status:  daemon.Status{Name: name, Version: "v2.4.2", Ready: true, Handlers: f.handlers},
 		Unit:    f.unit,
 	}, nil
 }

@@ -34,11 +34,17 @@ func (a *Agent) Pass(ctx context.Context) error {
 
 // pass does the work of Pass; e collects what was seen on the way.
 func (a *Agent) pass(ctx context.Context, e *v1alpha1.StepEvidence) error {
+	if err := a.rightSocket(); err != nil {
+		return err
+	}
 	live, err := a.deps.Runtime.Look(ctx)
 	if err != nil {
 		return err
 	}
 	e.RuntimeStartedAt, e.Handlers = live.Process.StartedAt, live.Status.Names()
+	if live.Status.Name != "containerd" {
+		return &fault.Fault{Reason: fault.ReasonRuntimeUnsupported, Where: a.cfg.Options.Socket, Message: fmt.Sprintf("the runtime there is %q; this release configures containerd", live.Status.Name)}
+	}
 	t, err := a.prepare(ctx, live)
 	if err != nil {
 		return err
@@ -71,6 +77,27 @@ func (a *Agent) pass(ctx context.Context, e *v1alpha1.StepEvidence) error {
 	}
 	e.Ready = true
 	return nil
+}
+
+// rightSocket refuses a runtime that is not the one which serves the kubelet: a
+// node may run two.
+func (a *Agent) rightSocket() error {
+	kubelet := a.deps.KubeletSocket()
+	if kubelet == "" || a.realPath(kubelet) == a.realPath(a.cfg.Options.Socket) {
+		return nil
+	}
+	return &fault.Fault{
+		Reason: fault.ReasonRuntimeUnsupported, Where: a.cfg.Options.Socket, Message: "this runtime does not serve the node's kubelet, which uses " + kubelet,
+		Remedy: "name that socket and its configuration in spec.toolkit.env: CONTAINERD_SOCKET, CONTAINERD_CONFIG",
+	}
+}
+
+// realPath returns a path of the host with links resolved, as far as it leads.
+func (a *Agent) realPath(p string) string {
+	if real, err := a.deps.Root.Resolve(p); err == nil {
+		return real
+	}
+	return p
 }
 
 // transaction is one planned change of a node's runtime.

@@ -43,6 +43,7 @@ func (n *node) tree() map[string]string {
 
 func TestPass(t *testing.T) {
 	n := newNode(t)
+	n.rt.kubelet = "/var/run/containerd/containerd.sock" // the same socket by another name
 	a := New(n.cfg, n.deps)
 	must(t, a.Pass(t.Context()))
 	want := v1alpha1.StepEvidence{
@@ -99,6 +100,8 @@ func TestPassRefuses(t *testing.T) {
 		{"a restart would kill containers", func(n *node) { n.rt.unit.KillMode = "control-group" }, fault.ReasonRestartUnsafe},
 		{"mixed kills the shims too", func(n *node) { n.rt.unit.KillMode = "mixed" }, fault.ReasonRestartUnsafe},
 		{"the daemon would not see the handlers", func(n *node) { n.rt.blind = true }, fault.ReasonDryRunFailed},
+		{"a runtime of another make", func(n *node) { n.rt.name = "cri-o" }, fault.ReasonRuntimeUnsupported},
+		{"a runtime that does not serve the kubelet", func(n *node) { n.rt.kubelet = "/run/k3s/containerd/containerd.sock" }, fault.ReasonRuntimeUnsupported},
 		{"the runtime does not answer", func(n *node) { n.rt.down = true }, fault.ReasonApplyFailed},
 		{"the configuration is broken already", func(n *node) { n.write("etc/containerd/config.toml", "version = 3\n[[\n") }, fault.ReasonDryRunFailed},
 		{"an import is broken", func(n *node) { n.write("etc/containerd/conf.d/10-x.toml", "[[\n") }, fault.ReasonDryRunFailed},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -159,7 +160,18 @@ func (o *toolkitOffline) apply() error {
 	if err := carryOut(root, cs, host.Options{Payload: agent.NewPayload(o.payload)}); err != nil {
 		return err
 	}
-	return o.print(cs, cs.Effective(), w.Decision.Notes)
+	return o.print(cs, cs.Effective(), append(w.Decision.Notes, o.restartNote(cs)...))
+}
+
+// restartNote reminds of what only the host itself can do: daemons read their
+// configuration at start.
+func (o *toolkitOffline) restartNote(cs plan.Changes) []string {
+	for _, c := range cs.Effective() {
+		if c.Kind == plan.KindRestart || c.Drop && (c.Kind == plan.KindEdit || strings.HasSuffix(c.Path, ".toml")) {
+			return []string{o.unit + " was not restarted: it reads its configuration at its next start"}
+		}
+	}
+	return nil
 }
 
 // undo takes back what the ledger remembers.
@@ -176,7 +188,7 @@ func (o *toolkitOffline) undo() error {
 	if err := carryOut(root, cs, host.Options{}); err != nil {
 		return err
 	}
-	return o.print(cs, cs, nil)
+	return o.print(cs, cs, o.restartNote(cs))
 }
 
 // carryOut applies changes under the host's lock.

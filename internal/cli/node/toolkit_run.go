@@ -107,7 +107,7 @@ func toolkitDeps(cfg agent.Config, roots inspector.Roots, log logr.Logger) (agen
 		generator.Dev = names.DevDir
 	}
 	return agent.Deps{
-		Root: roots.Host, Runtime: agent.NewHostRuntime(roots.Host, cfg.Options.Socket), Specs: generator, Driver: scanner.Driver,
+		Root: roots.Host, Runtime: agent.NewHostRuntime(roots.Host, cfg.Options.Socket), Specs: generator, Driver: scanner.Driver, KubeletSocket: func() string { return scanner.Scan().Kubelet.Endpoint },
 		Payload: payload, Manifest: manifest, Now: time.Now, Pause: pause,
 	}, nil
 }
