@@ -40,8 +40,11 @@ $(GPULAB):
 	CGO_ENABLED=0 $(GO) build -C lab -trimpath -o $@ ./cmd/gpulab
 
 .PHONY: generate
-generate: ## Write every generated file anew
-	$(GO) generate ./...
+generate: ## Write every generated file anew: deep copies, CRDs (and the chart's), docs/reasons.md
+	$(GO) tool controller-gen object paths=./api/...
+	$(GO) tool controller-gen crd paths=./api/... output:crd:dir=deploy/crds
+	cp deploy/crds/*.yaml deploy/chart/gpu-operator/crds/
+	$(GO) test ./internal/archtest -count=1 -run TestReasonsAreDocumented -update
 
 ##@ Check
 .PHONY: test
