@@ -265,17 +265,22 @@ func TestCrashWalkUpdate(t *testing.T) {
 	for n := 1; n <= points; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			dir := bornHost(t)
-			apply(t, dir, wantedSteps(first), first, nil)
-			seen := 0
-			survive(func() { apply(t, dir, wantedSteps(second), second, crashAfter(n, &seen)) })
-			apply(t, dir, wantedSteps(second), second, nil)
-			if diff := cmp.Diff(applied, hostTree(t, dir, "var/lib/gpu-operator")); diff != "" {
+			again, back := bornHost(t), bornHost(t)
+			for _, dir := range []string{again, back} {
+				apply(t, dir, wantedSteps(first), first, nil)
+				seen := 0
+				survive(func() { apply(t, dir, wantedSteps(second), second, crashAfter(n, &seen)) })
+			}
+			apply(t, again, wantedSteps(second), second, nil)
+			if diff := cmp.Diff(applied, hostTree(t, again, "var/lib/gpu-operator")); diff != "" {
 				t.Errorf("second run after the crash (-without crash +after crash):\n%s", diff)
 			}
-			undo(t, dir, nil)
-			if diff := cmp.Diff(born, hostTree(t, dir)); diff != "" {
-				t.Errorf("undo (-born +undone):\n%s", diff)
+			undo(t, again, nil)
+			undo(t, back, nil)
+			for name, dir := range map[string]string{"after a second run": again, "at once": back} {
+				if diff := cmp.Diff(born, hostTree(t, dir)); diff != "" {
+					t.Errorf("undo %s (-born +undone):\n%s", name, diff)
+				}
 			}
 		})
 	}
