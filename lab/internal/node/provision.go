@@ -185,6 +185,7 @@ containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 staticPodPath: ""
 podCIDR: %q
 clusterDomain: cluster.local
+clusterDNS: ["10.96.0.10"]
 failCgroupV1: false
 cgroupDriver: cgroupfs
 cgroupsPerQOS: false

@@ -46,7 +46,9 @@ func (n *Node) units() []file {
 }
 
 // prepareUnit mends what nspawn leaves read-only on a machine with cgroups of
-// version 1, and gives the kubelet the kernel log that it insists on.
+// version 1, and gives the kubelet the kernel log that it insists on. The kernel
+// settings that a kubelet changes at start belong to the machine: the node sees
+// files in their place which already hold what the kubelet wants.
 const prepareUnit = `[Unit]
 Description=Make cgroups writable for the container runtime
 DefaultDependencies=no
@@ -55,6 +57,7 @@ Before=sysinit.target
 [Service]
 Type=oneshot
 RemainAfterExit=yes
+ExecStart=/bin/sh -c 'for kv in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000; do f=/run/gpulab-sysctl/$${kv%%=*}; mkdir -p $${f%%/*}; echo $${kv##*=} > $$f; mount --bind $$f /proc/sys/$${kv%%=*}; done'
 ExecStart=/bin/sh -c 'mount -o remount,bind,rw /sys/fs/cgroup; for d in /sys/fs/cgroup/*; do mount -o remount,bind,rw "$d" 2>/dev/null || true; done; mount --make-rshared /; [ -e /dev/kmsg ] || mknod /dev/kmsg c 1 11'
 `
 

@@ -1,0 +1,118 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gpu-operator/lab/internal/controlplane"
+	"gpu-operator/lab/internal/netns"
+)
+
+// endStrays ends every process that is still in the lab's network: a command
+// killed between a program's start and the writing of its pid file leaves one.
+// Being in the lab's own network namespace is what makes a process the lab's.
+func (l *Lab) endStrays(ctx context.Context) error {
+	var want unix.Stat_t
+	if err := unix.Stat(netns.Path(), &want); err != nil {
+		return nil // No namespace: nobody is in it.
+	}
+	mine := ancestors(os.Getpid())
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return fmt.Errorf("listing processes: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Stat(fmt.Sprintf("/proc/%d/ns/net", pid), &st) != nil || st.Ino != want.Ino || st.Dev != want.Dev {
+			continue
+		}
+		if slices.Contains(mine, pid) {
+			return errors.New("this command runs inside the lab's network (`gpulab run`): leave it first")
+		}
+		l.Step("ending process %d, which was left in the lab's network (%s)", pid, commandLine(pid))
+		errs = append(errs, controlplane.End(ctx, pid))
+	}
+	return errors.Join(errs...)
+}
+
+// ancestors lists a process and those that it came from.
+func ancestors(pid int) []int {
+	var out []int
+	for pid > 1 {
+		out = append(out, pid)
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			break
+		}
+		pid = 0
+		for line := range strings.Lines(string(status)) {
+			if parent, ok := strings.CutPrefix(line, "PPid:"); ok {
+				pid, err = strconv.Atoi(strings.TrimSpace(parent))
+				if err != nil {
+					pid = 0
+				}
+			}
+		}
+	}
+	return out
+}
+
+func commandLine(pid int) string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return "it has ended"
+	}
+	const enough = 80
+	line := strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " "))
+	return line[:min(len(line), enough)]
+}
+
+// unmountBelow unmounts everything at or below a folder, deepest first.
+func unmountBelow(dir string) error {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("reading the list of mounts: %w", err)
+	}
+	var errs []error
+	for _, m := range mountsBelow(string(b), dir) {
+		if err := unix.Unmount(m, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("unmounting %q: %w", m, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// mountsBelow lists the mount points of a mountinfo text at or below dir, the
+// last mounted first.
+func mountsBelow(mountinfo, dir string) []string {
+	const pointField = 4
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	dir = filepath.Clean(dir)
+	var out []string
+	for line := range strings.Lines(mountinfo) {
+		f := strings.Fields(line)
+		if len(f) <= pointField {
+			continue
+		}
+		point := unescape.Replace(f[pointField])
+		if point == dir || strings.HasPrefix(point, dir+"/") {
+			out = append(out, point)
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
