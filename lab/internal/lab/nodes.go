@@ -66,7 +66,7 @@ func (l *Lab) spec(ctx context.Context, n Node, images []string) (node.Spec, err
 	spec := node.Spec{
 		Name: n.Name, Index: n.Index, IP: n.IP(), PodCIDR: n.PodCIDR(),
 		Runtime: n.Runtime, Driver: n.Driver, DriverVersion: n.DriverVersion,
-		Images: images, StateDir: l.State,
+		Images: images, StateDir: l.State, Labels: n.Labels,
 	}
 	ca, err := l.ControlPlane().Authority()
 	if err != nil {

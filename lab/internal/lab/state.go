@@ -32,6 +32,8 @@ type Node struct {
 	DriverVersion string `json:"driverVersion,omitempty"`
 	// Runtime is the container runtime's release.
 	Runtime string `json:"runtime"`
+	// Labels are what the kubelet registers the node with.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // The values that a node may have.

@@ -19,6 +19,8 @@ type Wish struct {
 	Drivers, Runtimes []string
 	// DriverVersion is for "host" drivers.
 	DriverVersion string
+	// Labels are node labels, of every node of the wish.
+	Labels map[string]string
 }
 
 // Expand turns a wish into nodes without names and indexes. machines are the
@@ -41,6 +43,7 @@ func (w Wish) Expand(machines []string) ([]Node, error) {
 			Driver:        pick(w.Drivers, i, DriverHost),
 			Runtime:       pick(w.Runtimes, i, RuntimeContainerd2),
 			DriverVersion: w.DriverVersion,
+			Labels:        w.Labels,
 		}
 		var err error
 		if n.GPUs, n.Machine, err = parseGPUs(pick(w.GPUs, i, "none"), machines); err != nil {
