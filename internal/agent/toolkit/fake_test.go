@@ -106,7 +106,7 @@ type fakeRuntime struct {
 	unit       daemon.Unit
 	handlers   map[string]daemon.Handler
 	containers map[string]string
-	pods       []string
+	pods       []daemon.Sandbox
 	down       bool
 	name       string // "" is containerd
 	kubelet    string
@@ -224,7 +224,7 @@ func (f *fakeRuntime) Restart(context.Context, daemon.Unit) error {
 
 func (f *fakeRuntime) Running(context.Context) (map[string]string, error) { return f.containers, nil }
 
-func (f *fakeRuntime) Sandboxes(context.Context, []string, string) ([]string, error) {
+func (f *fakeRuntime) Sandboxes(context.Context, []string, string) ([]daemon.Sandbox, error) {
 	return f.pods, nil
 }
 

@@ -36,8 +36,8 @@ type Runtime interface {
 	Restart(ctx context.Context, unit daemon.Unit) error
 	// Running returns the running containers by id.
 	Running(ctx context.Context) (map[string]string, error)
-	// Sandboxes returns the Pods that use one of the handlers or a binary below dir.
-	Sandboxes(ctx context.Context, handlers []string, dir string) ([]string, error)
+	// Sandboxes returns the sandboxes that use one of the handlers or a binary below dir.
+	Sandboxes(ctx context.Context, handlers []string, dir string) ([]daemon.Sandbox, error)
 }
 
 // hostRuntime is the real one, seen through the host's root.
@@ -147,7 +147,7 @@ func (h hostRuntime) Running(ctx context.Context) (map[string]string, error) {
 }
 
 // Sandboxes implements Runtime.
-func (h hostRuntime) Sandboxes(ctx context.Context, handlers []string, dir string) ([]string, error) {
+func (h hostRuntime) Sandboxes(ctx context.Context, handlers []string, dir string) ([]daemon.Sandbox, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*callTimeout)
 	defer cancel()
 	client, err := h.client()

@@ -12,6 +12,7 @@ import (
 
 	"gpu-operator/api/v1alpha1"
 	"gpu-operator/internal/fault"
+	"gpu-operator/internal/host/daemon"
 )
 
 const dropIn = "etc/containerd/conf.d/99-nvidia.toml"
@@ -217,7 +218,7 @@ func TestUninstall(t *testing.T) {
 	born := n.tree()
 	must(t, New(n.cfg, n.deps).Pass(t.Context()))
 	a := New(n.cfg, n.deps)
-	n.rt.pods = []string{"default/train"}
+	n.rt.pods = []daemon.Sandbox{{Pod: "default/train", Handler: "nvidia"}}
 	done, err := a.uninstallOnce(t.Context(), n.now)
 	if done || fault.ReasonOf(err, "") != fault.ReasonWaitingForPods || !strings.Contains(err.Error(), "default/train") {
 		t.Fatalf("uninstall = %v, %v; want it to wait for the Pod", done, err)
@@ -245,5 +246,43 @@ func TestUninstall(t *testing.T) {
 	must(t, New(n.cfg, n.deps).Uninstall(t.Context()))
 	if n.rt.restarts != 2 {
 		t.Errorf("a second uninstall restarted the runtime")
+	}
+}
+
+// TestUninstallDefault: Pods that got our launcher by default keep it until they are
+// gone, as plain runc; everything else is taken back at once.
+func TestUninstallDefault(t *testing.T) {
+	n := newNode(t)
+	n.cfg.Options.SetAsDefault = true
+	born := n.tree()
+	must(t, New(n.cfg, n.deps).Pass(t.Context()))
+	if !strings.Contains(n.read(dropIn), `default_runtime_name = "nvidia"`) {
+		t.Fatalf("drop-in:\n%s", n.read(dropIn))
+	}
+	n.rt.pods = []daemon.Sandbox{{Pod: "kube-system/kube-proxy"}}
+	a := New(n.cfg, n.deps)
+	for range 2 {
+		done, err := a.uninstallOnce(t.Context(), n.now)
+		if done || fault.ReasonOf(err, "") != fault.ReasonWaitingForPods || !strings.Contains(err.Error(), "kube-system/kube-proxy") {
+			t.Fatalf("uninstall = %v, %v", done, err)
+		}
+	}
+	var left []string
+	for p := range n.tree() {
+		if _, was := born[p]; !was && !strings.HasPrefix(p, "var/lib/gpu-operator") {
+			left = append(left, p)
+		}
+	}
+	slices.Sort(left)
+	if diff := cmp.Diff([]string{"usr/local/nvidia", "usr/local/nvidia/toolkit", "usr/local/nvidia/toolkit/nvidia-container-runtime"}, left); diff != "" {
+		t.Errorf("left on the host (-want +got):\n%s", diff)
+	}
+	if n.rt.restarts != 2 {
+		t.Errorf("runtime was restarted %d times", n.rt.restarts)
+	}
+	n.rt.pods = nil
+	must(t, a.Uninstall(t.Context()))
+	if diff := cmp.Diff(born, n.tree()); diff != "" {
+		t.Errorf("host is not as it was born (-born +after):\n%s", diff)
 	}
 }

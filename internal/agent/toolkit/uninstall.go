@@ -14,6 +14,7 @@ import (
 	"gpu-operator/internal/fault"
 	"gpu-operator/internal/host"
 	"gpu-operator/internal/nodeconf/cdi"
+	"gpu-operator/internal/nodeconf/toolkit"
 	"gpu-operator/internal/plan"
 )
 
@@ -65,8 +66,12 @@ func (a *Agent) uninstall(ctx context.Context, since time.Time, e *v1alpha1.Step
 		return err
 	}
 	e.RuntimeStartedAt, e.Handlers = live.Process.StartedAt, live.Status.Names()
-	if err := a.unused(ctx, since); err != nil {
+	byName, byDefault, err := a.users(ctx)
+	if err != nil {
 		return err
+	}
+	if len(byName) > 0 {
+		return a.waiting(since, "still use the handlers", byName)
 	}
 	cs, err := Undo(a.deps.Root)
 	if err != nil {
@@ -80,38 +85,73 @@ func (a *Agent) uninstall(ctx context.Context, since time.Time, e *v1alpha1.Step
 		return err
 	}
 	if a.knows(live) {
-		live, err = a.restart(context.WithoutCancel(ctx), live)
-		e.RuntimeRestarts = a.evidence.RuntimeRestarts
-		if err != nil {
-			return &fault.Fault{Reason: fault.ReasonRestartFailed, Where: live.Unit.Name, Message: "the runtime does not answer after our configuration was taken out", Err: err, Remedy: "read the unit's log on the node"}
+		if err := a.restartPlain(ctx, live, cs, e); err != nil {
+			return err
 		}
-		e.RuntimeStartedAt, e.Handlers = live.Process.StartedAt, live.Status.Names()
-		if a.knows(live) && !a.foreign(cs) {
-			return &fault.Fault{Reason: fault.ReasonHandlersMissing, Where: live.Unit.Name, Message: "the runtime still knows our handlers although our configuration was taken out", Remedy: "somebody else's configuration defines them: " + strings.Join(live.Status.Names(), ", ")}
-		}
+	}
+	if len(byDefault) > 0 {
+		rest = a.withoutLauncher(rest)
 	}
 	if err := a.take(ctx, rest); err != nil {
 		return err
 	}
 	e.Message = leftovers(cs)
-	return a.dropSpecs()
-}
-
-// unused refuses to go on while a sandbox still needs the handlers' binaries: a
-// container whose runtime is gone can be neither stopped nor removed.
-func (a *Agent) unused(ctx context.Context, since time.Time) error {
-	pods, err := a.deps.Runtime.Sandboxes(ctx, a.cfg.Options.Handlers(), a.cfg.Options.Dir())
-	if err != nil {
+	if err := a.dropSpecs(); err != nil {
 		return err
 	}
-	if len(pods) == 0 {
-		return nil
+	if len(byDefault) > 0 {
+		return a.waiting(since, "were started while our handler was the default, and keep its launcher, which is plain runc now", byDefault)
 	}
-	message := fmt.Sprintf("%d Pods still use the handlers: %s", len(pods), strings.Join(pods, ", "))
+	return nil
+}
+
+// restartPlain restarts the runtime without our configuration and proves that it
+// answers and has forgotten our handlers.
+func (a *Agent) restartPlain(ctx context.Context, live Live, cs plan.Changes, e *v1alpha1.StepEvidence) error {
+	unit := live.Unit.Name
+	live, err := a.restart(context.WithoutCancel(ctx), live)
+	e.RuntimeRestarts = a.evidence.RuntimeRestarts
+	if err != nil {
+		return &fault.Fault{Reason: fault.ReasonRestartFailed, Where: unit, Message: "the runtime does not answer after our configuration was taken out", Err: err, Remedy: "read the unit's log on the node"}
+	}
+	e.RuntimeStartedAt, e.Handlers = live.Process.StartedAt, live.Status.Names()
+	if a.knows(live) && !slices.ContainsFunc(cs, func(c plan.Change) bool { return c.Foreign }) {
+		return &fault.Fault{Reason: fault.ReasonHandlersMissing, Where: unit, Message: "the runtime still knows our handlers although our configuration was taken out", Remedy: "somebody else's configuration defines them: " + strings.Join(live.Status.Names(), ", ")}
+	}
+	return nil
+}
+
+// users returns the Pods that were made under our handlers, and those that run our
+// launcher because our handler was the default: a container whose runtime is gone
+// can be neither stopped nor removed.
+func (a *Agent) users(ctx context.Context) (byName, byDefault []string, err error) {
+	sandboxes, err := a.deps.Runtime.Sandboxes(ctx, a.cfg.Options.Handlers(), a.cfg.Options.Dir())
+	for _, s := range sandboxes {
+		if s.Handler == "" {
+			byDefault = append(byDefault, s.Pod)
+		} else {
+			byName = append(byName, s.Pod)
+		}
+	}
+	return byName, byDefault, err
+}
+
+// waiting is the fault of Pods that are in the way.
+func (a *Agent) waiting(since time.Time, what string, pods []string) error {
+	message := fmt.Sprintf("%d Pods %s: %s", len(pods), what, strings.Join(pods, ", "))
 	if waited := a.deps.Now().Sub(since); waited > a.cfg.UninstallDeadline {
 		message = "waiting for longer than " + a.cfg.UninstallDeadline.String() + ": " + message
 	}
 	return &fault.Fault{Reason: fault.ReasonWaitingForPods, Message: message, Remedy: "delete them; nothing is taken away under a running container"}
+}
+
+// withoutLauncher leaves the launcher and the directories above it where they are.
+// Without NVIDIA's runtime beside it, it is plain runc.
+func (a *Agent) withoutLauncher(cs plan.Changes) plan.Changes {
+	launcher := path.Join(a.cfg.Options.Dir(), toolkit.BinaryRuntime)
+	return slices.DeleteFunc(slices.Clone(cs), func(c plan.Change) bool {
+		return c.Path == launcher || strings.HasPrefix(launcher, c.Path+"/")
+	})
 }
 
 // knows says whether the running daemon knows a handler that runs one of our binaries.
@@ -130,11 +170,6 @@ func (a *Agent) safeToRestart(live Live) error {
 		return nil
 	}
 	return a.permit(transaction{options: a.cfg.Options, live: live, handlers: handlers(a.cfg.Options), meant: nil, forced: true})
-}
-
-// foreign says whether something of ours was left because somebody else changed it.
-func (a *Agent) foreign(cs plan.Changes) bool {
-	return slices.ContainsFunc(cs, func(c plan.Change) bool { return c.Foreign })
 }
 
 // take carries undo changes out.

@@ -135,15 +135,23 @@ func (c *Client) Running(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// Sandboxes returns the pods (namespace/name) whose sandbox, running or not, was
-// made under one of the handlers or runs a binary below dir: those need the
-// binaries until the kubelet has removed them.
-func (c *Client) Sandboxes(ctx context.Context, handlers []string, dir string) ([]string, error) {
+// Sandbox is a Pod's sandbox that needs our binaries.
+type Sandbox struct {
+	// Pod is namespace/name.
+	Pod string
+	// Handler that it was made under; empty for the runtime's default.
+	Handler string
+}
+
+// Sandboxes returns the sandboxes, running or not, that were made under one of the
+// handlers or that run a binary below dir: those need the binaries until the
+// kubelet has removed them.
+func (c *Client) Sandboxes(ctx context.Context, handlers []string, dir string) ([]Sandbox, error) {
 	answer, err := c.rt.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("listing the runtime's sandboxes: %w", err)
 	}
-	var out []string
+	var out []Sandbox
 	for _, sandbox := range answer.Items {
 		uses := slices.Contains(handlers, sandbox.RuntimeHandler)
 		if !uses {
@@ -152,11 +160,11 @@ func (c *Client) Sandboxes(ctx context.Context, handlers []string, dir string) (
 			}
 		}
 		if uses {
-			out = append(out, sandbox.GetMetadata().GetNamespace()+"/"+sandbox.GetMetadata().GetName())
+			out = append(out, Sandbox{Pod: sandbox.GetMetadata().GetNamespace() + "/" + sandbox.GetMetadata().GetName(), Handler: sandbox.RuntimeHandler})
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
+	slices.SortFunc(out, func(a, b Sandbox) int { return strings.Compare(a.Pod, b.Pod) })
+	return out, nil
 }
 
 // sandboxUses says whether a sandbox's runtime is a binary below dir; this finds
