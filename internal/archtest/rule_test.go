@@ -38,7 +38,7 @@ func TestBudgets(t *testing.T) {
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			f, ok := n.(*ast.FuncDecl)
-			if ok && f.Body != nil {
+			if ok && f.Body != nil && !s.test() { // a table of a test is as long as its subject has cases
 				if lines := s.set.Position(f.End()).Line - s.set.Position(f.Pos()).Line; lines > maxFunction {
 					t.Errorf("%s: function %s has %d lines, want at most %d", s.at(f), f.Name.Name, lines, maxFunction)
 				}
