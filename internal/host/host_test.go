@@ -161,6 +161,10 @@ func TestVolatile(t *testing.T) {
 	}
 	check(t, root.RemoveVolatile("/var/run/cdi/x.yaml"))
 	check(t, root.RemoveVolatile("/var/run/cdi/x.yaml"))
+	check(t, root.RemoveVolatile("/var/run/cdi"))
+	if _, err := os.Stat(filepath.Join(dir, "run/cdi")); !os.IsNotExist(err) {
+		t.Errorf("an empty directory stays: %v", err)
+	}
 	for _, p := range []string{"/etc/x", "/run/../etc/x", "/runx/y"} {
 		if err := root.WriteVolatile(p, nil, 0o600); err == nil {
 			t.Errorf("%q was written", p)

@@ -1,10 +1,13 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"gpu-operator/internal/names"
 )
@@ -25,12 +28,17 @@ func (r *Root) WriteVolatile(p string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// RemoveVolatile removes such a file; a missing one is fine.
+// RemoveVolatile removes such a file, or an empty directory; a missing one is fine.
 func (r *Root) RemoveVolatile(p string) error {
 	if err := r.volatile(p); err != nil {
 		return err
 	}
-	if err := r.volatileSession().remove(p, false); err != nil {
+	s := r.volatileSession()
+	err := s.remove(p, false)
+	if errors.Is(err, unix.EISDIR) {
+		err = s.remove(p, true)
+	}
+	if err != nil {
 		return fmt.Errorf("removing %q: %w", p, err)
 	}
 	return nil

@@ -62,6 +62,9 @@ func TestPass(t *testing.T) {
 	if n.rt.restarts != 1 {
 		t.Errorf("runtime was restarted %d times, want once", n.rt.restarts)
 	}
+	if names, _ := filepath.Glob(filepath.Join(n.dir, "run/nvidia/gpu-operator/*")); len(names) != 1 {
+		t.Errorf("left in /run: %q", names)
+	}
 	if spec := n.read("run/cdi/nvidia.com-gpu.yaml"); !strings.Contains(spec, "550.1") {
 		t.Errorf("CDI spec = %q", spec)
 	}

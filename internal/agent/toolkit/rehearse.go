@@ -82,4 +82,5 @@ func (a *Agent) dropCopies(copies map[string]string) {
 	for _, file := range copies {
 		_ = a.deps.Root.RemoveVolatile(file)
 	}
+	_ = a.deps.Root.RemoveVolatile(rehearsalDir)
 }
