@@ -20,6 +20,9 @@ const (
 	// settle is how long a burst of changes is waited out: an operand writes several
 	// files for one purpose, and each would cost a request.
 	settle = 300 * time.Millisecond
+	// unfinished is how long other changes than reports may go on before they are news:
+	// an operand at work on the host ends with its report, which ends the wait.
+	unfinished = 3 * time.Second
 	// backoffFirst and backoffLast bound the pause after a failed write. The object
 	// appears a moment after the node does, so the first pause is short.
 	backoffFirst = time.Second
@@ -54,8 +57,9 @@ type Agent struct {
 	Scan func() facts.Node
 	// Store is where the result goes.
 	Store Store
-	// Changes tells that something on the host changed; nil: only the period does.
-	Changes <-chan struct{}
+	// Reports tells that an operand's report changed, Changes that something else on
+	// the host did; nil: only the period does.
+	Reports, Changes <-chan struct{}
 	// Refresh is called after each look; it keeps the watches on directories that
 	// appeared since.
 	Refresh func(facts.Node)
@@ -194,15 +198,23 @@ func (a *Agent) pause(ctx context.Context) {
 		return
 	case <-a.gone:
 		a.last, a.watching = nil, false
+	case <-a.Reports:
 	case <-a.Changes:
+		select {
+		case <-ctx.Done():
+		case <-a.Clock.After(unfinished):
+		case <-a.Reports:
+		}
 	}
 	select {
 	case <-ctx.Done():
 	case <-a.Clock.After(settle):
 	}
-	select {
-	case <-a.Changes:
-	default:
+	for _, told := range []<-chan struct{}{a.Reports, a.Changes} {
+		select {
+		case <-told:
+		default:
+		}
 	}
 }
 

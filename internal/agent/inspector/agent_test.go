@@ -94,6 +94,7 @@ type rig struct {
 	t       *testing.T
 	store   *fakeStore
 	clock   *fakeClock
+	reports chan struct{}
 	changes chan struct{}
 	agent   *Agent
 	mu      sync.Mutex
@@ -102,7 +103,7 @@ type rig struct {
 
 func newRig(t *testing.T, object *v1alpha1.GPUNode) *rig {
 	r := &rig{
-		t: t, store: &fakeStore{object: object, gone: make(chan struct{})}, changes: make(chan struct{}, 1),
+		t: t, store: &fakeStore{object: object, gone: make(chan struct{})}, reports: make(chan struct{}, 1), changes: make(chan struct{}, 1),
 		clock: &fakeClock{now: time.Unix(1000, 0), waits: make(chan time.Duration), fire: make(chan time.Time)},
 		node:  facts.Node{Identity: v1alpha1.NodeFacts{BootID: "b1", Kernel: "6.1"}},
 	}
@@ -111,7 +112,7 @@ func newRig(t *testing.T, object *v1alpha1.GPUNode) *rig {
 		defer r.mu.Unlock()
 		return r.node
 	}
-	r.agent = &Agent{Scan: scan, Store: r.store, Changes: r.changes, Clock: r.clock, Health: NewHealth(r.clock.Now)}
+	r.agent = &Agent{Scan: scan, Store: r.store, Reports: r.reports, Changes: r.changes, Clock: r.clock, Health: NewHealth(r.clock.Now)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = r.agent.Run(ctx) }()
@@ -172,14 +173,41 @@ func TestWritesOnlyNews(t *testing.T) {
 		r.asked()
 	}
 	r.see(func(n *facts.Node) { n.Driver.LoadedVersion = "570.1" })
-	r.changes <- struct{}{}
+	r.reports <- struct{}{}
 	r.wait(settle)
-	r.changes <- struct{}{} // more of the same burst
+	r.reports <- struct{}{} // more of the same burst
 	r.elapse(settle)
 	r.wait(rescan)
 	r.asked("apply")
 	if got := r.store.object.Status.Driver.LoadedVersion; got != "570.1" {
 		t.Errorf("written driver version is %q", got)
+	}
+}
+
+// TestWorkOnTheHostIsOneWrite: while an operand changes the host, nothing is written
+// until it reports, or until it takes too long.
+func TestWorkOnTheHostIsOneWrite(t *testing.T) {
+	for name, report := range map[string]bool{"ends with a report": true, "takes too long": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, &v1alpha1.GPUNode{})
+			r.wait(rescan)
+			r.asked("get", "apply")
+			r.see(func(n *facts.Node) { n.LedgerError = "being written" })
+			r.changes <- struct{}{}
+			r.wait(unfinished)
+			r.changes <- struct{}{}
+			r.asked()
+			r.see(func(n *facts.Node) { n.LedgerError = ""; n.Driver.LoadedVersion = "570.1" })
+			if report {
+				r.reports <- struct{}{}
+			} else {
+				r.elapse(unfinished)
+			}
+			r.wait(settle)
+			r.elapse(settle)
+			r.wait(rescan)
+			r.asked("apply")
+		})
 	}
 }
 

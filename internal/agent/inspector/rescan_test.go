@@ -99,43 +99,36 @@ func TestWatcher(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	told := func() bool {
-		select {
-		case <-w.Changes():
-			return true
-		case <-time.After(5 * time.Second): // a bound for a failure, never waited for otherwise
-			return false
-		}
-	}
 	// Watches are renewed by another goroutine: a change is made again until it is told.
-	until := func(what string, change func(i int)) {
+	until := func(what string, change func(i int), on ...<-chan struct{}) {
 		t.Helper()
 		for i := range 50 {
 			w.Refresh(s.Scan())
 			change(i)
-			select {
-			case <-w.Changes():
-				return
-			case <-time.After(100 * time.Millisecond):
+			for _, told := range on {
+				select {
+				case <-told:
+					return
+				case <-time.After(50 * time.Millisecond):
+				}
 			}
 		}
 		t.Fatalf("%s: not told", what)
 	}
 	until("parent appears", func(i int) {
-		h.write(t, filepath.Join(names.NvidiaRunDir, "x"), nil)
 		if err := os.RemoveAll(filepath.Join(h.dir, names.NvidiaRunDir)); err != nil {
 			t.Fatal(err)
 		}
 		h.write(t, filepath.Join(names.RunDir, "driver.json"), []byte{byte(i)})
-	})
-	until("evidence written", func(i int) { h.write(t, filepath.Join(names.RunDir, "driver.json"), []byte{byte(i)}) })
-	for len(w.Changes()) > 0 {
-		<-w.Changes()
-	}
+	}, w.Changes(), w.Reports())
+	until("report written", func(i int) { h.write(t, filepath.Join(names.RunDir, "driver.json"), []byte{byte(i)}) }, w.Reports())
+	until("drop-in written", func(i int) { h.write(t, names.ContainerdConfig, []byte{byte(i)}) }, w.Changes())
 	// What does not matter lies in the same parent; the next thing that matters is told.
 	h.write(t, "run/some.pid", nil)
 	h.write(t, filepath.Join(names.RunDir, "toolkit.json"), nil)
-	if !told() {
-		t.Error("evidence beside a file that does not matter: not told")
+	select {
+	case <-w.Reports():
+	case <-time.After(5 * time.Second): // a bound for a failure, never waited for otherwise
+		t.Error("report beside a file that does not matter: not told")
 	}
 }

@@ -18,6 +18,7 @@ import (
 type Watcher struct {
 	root    *host.Root
 	inotify *fsnotify.Watcher
+	reports chan struct{}
 	changes chan struct{}
 	// refresh carries the wanted directories to the goroutine that owns the watches.
 	refresh chan []string
@@ -29,12 +30,16 @@ func NewWatcher(root *host.Root) (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watching the host's directories: %w", err)
 	}
-	w := &Watcher{root: root, inotify: n, changes: make(chan struct{}, 1), refresh: make(chan []string, 1)}
+	w := &Watcher{root: root, inotify: n, reports: make(chan struct{}, 1), changes: make(chan struct{}, 1), refresh: make(chan []string, 1)}
 	go w.loop()
 	return w, nil
 }
 
-// Changes receives at least one value after a change; changes in a row may share one.
+// Reports receives at least one value after an operand's report changed; changes in
+// a row may share one.
+func (w *Watcher) Reports() <-chan struct{} { return w.reports }
+
+// Changes is the same for everything else that matters.
 func (w *Watcher) Changes() <-chan struct{} { return w.changes }
 
 // Close ends the watches.
@@ -76,14 +81,18 @@ func (w *Watcher) loop() {
 			if !ok {
 				return
 			}
-			if matters(e, interest) {
-				w.notify()
+			switch {
+			case !matters(e, interest):
+			case filepath.Dir(e.Name) == filepath.Join(w.root.Dir(), names.RunDir):
+				notify(w.reports)
+			default:
+				notify(w.changes)
 			}
 		case _, ok := <-w.inotify.Errors:
 			if !ok {
 				return
 			}
-			w.notify() // events may be lost: look
+			notify(w.reports) // events may be lost: look
 		}
 	}
 }
@@ -93,17 +102,17 @@ func matters(e fsnotify.Event, interest map[string]map[string]bool) bool {
 	if e.Op == fsnotify.Chmod {
 		return false
 	}
-	wanted, ok := interest[filepath.Dir(e.Name)]
-	if !ok {
+	if _, self := interest[e.Name]; self {
 		return true // a watched directory itself was moved or removed
 	}
-	return wanted == nil || wanted[filepath.Base(e.Name)]
+	wanted, ok := interest[filepath.Dir(e.Name)]
+	return ok && (wanted == nil || wanted[filepath.Base(e.Name)])
 }
 
 // notify tells of a change unless it was told already.
-func (w *Watcher) notify() {
+func notify(to chan<- struct{}) {
 	select {
-	case w.changes <- struct{}{}:
+	case to <- struct{}{}:
 	default:
 	}
 }

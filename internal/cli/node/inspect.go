@@ -177,7 +177,7 @@ func (o *inspectOptions) run(ctx context.Context) error {
 		log.Info("Going on without watching directories; changes are seen at the next period", "error", err.Error())
 	} else {
 		defer w.Close()
-		a.Changes, a.Refresh = w.Changes(), w.Refresh
+		a.Reports, a.Changes, a.Refresh = w.Reports(), w.Changes(), w.Refresh
 	}
 	server := &http.Server{Addr: o.listen, Handler: a.Health.Handler(), ReadHeaderTimeout: 5 * time.Second}
 	failed := make(chan error, 1)
