@@ -48,7 +48,7 @@ func removed(f gate.Facts) bool {
 		return true
 	}
 	for _, e := range f.Status.Evidence {
-		if e.Step == v1alpha1.StepToolkit && e.Phase != "Undone" {
+		if e.Step == v1alpha1.StepToolkit && (e.Phase != "Undone" || !e.Ready) {
 			return false
 		}
 	}

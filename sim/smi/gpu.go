@@ -30,15 +30,15 @@ type gpu struct {
 	display                          *uint32
 }
 
-// machine is everything that one call shows.
-type machine struct {
+// board is everything that one call shows.
+type board struct {
 	driver, cuda string
 	gpus         []gpu
 }
 
 // read asks NVML for everything.
-func read(lib nvml.Interface) (machine, error) {
-	var m machine
+func read(lib nvml.Interface) (board, error) {
+	var m board
 	var r nvml.Return
 	if m.driver, r = lib.SystemGetDriverVersion(); r != nvml.SUCCESS {
 		return m, fmt.Errorf("reading the driver version: %w", r)

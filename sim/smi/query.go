@@ -12,7 +12,7 @@ import (
 // field is one column of --query-gpu: its unit, and how it is answered.
 type field struct {
 	unit  string
-	value func(m machine, g gpu, now time.Time) string
+	value func(m board, g gpu, now time.Time) string
 }
 
 // number prints a value that a GPU may lack.
@@ -53,39 +53,39 @@ func or(s string) string {
 // fields is the table of what can be asked for.
 func fields() map[string]field {
 	f := map[string]field{
-		"timestamp":                             {"", func(_ machine, _ gpu, now time.Time) string { return now.Format("2006/01/02 15:04:05.000") }},
-		"driver_version":                        {"", func(m machine, _ gpu, _ time.Time) string { return m.driver }},
-		"count":                                 {"", func(m machine, _ gpu, _ time.Time) string { return strconv.Itoa(len(m.gpus)) }},
-		"index":                                 {"", func(_ machine, g gpu, _ time.Time) string { return strconv.Itoa(g.index) }},
-		"name":                                  {"", func(_ machine, g gpu, _ time.Time) string { return or(g.name) }},
-		"uuid":                                  {"", func(_ machine, g gpu, _ time.Time) string { return or(g.uuid) }},
-		"serial":                                {"", func(_ machine, g gpu, _ time.Time) string { return or(g.serial) }},
-		"pci.bus_id":                            {"", func(_ machine, g gpu, _ time.Time) string { return or(g.bus) }},
-		"pci.device_id":                         {"", func(_ machine, g gpu, _ time.Time) string { return number(g.deviceID, "0x%08X") }},
-		"vbios_version":                         {"", func(_ machine, g gpu, _ time.Time) string { return or(g.vbios) }},
-		"compute_cap":                           {"", func(_ machine, g gpu, _ time.Time) string { return or(g.capability) }},
-		"pstate":                                {"", func(_ machine, g gpu, _ time.Time) string { return number(g.pstate, "P%d") }},
-		"persistence_mode":                      {"", func(_ machine, g gpu, _ time.Time) string { return mode(g.persistence, "Disabled", "Enabled") }},
-		"mig.mode.current":                      {"", func(_ machine, g gpu, _ time.Time) string { return mode(g.migMode, "Disabled", "Enabled") }},
-		"ecc.mode.current":                      {"", func(_ machine, g gpu, _ time.Time) string { return mode(g.eccMode, "Disabled", "Enabled") }},
-		"ecc.errors.uncorrected.volatile.total": {"", func(_ machine, g gpu, _ time.Time) string { return number(g.eccUncorrected, "%d") }},
-		"memory.total":                          {"MiB", func(_ machine, g gpu, _ time.Time) string { return mib(g.total) }},
-		"memory.used":                           {"MiB", func(_ machine, g gpu, _ time.Time) string { return mib(g.used) }},
-		"memory.free":                           {"MiB", func(_ machine, g gpu, _ time.Time) string { return mib(g.free) }},
-		"memory.reserved":                       {"MiB", func(_ machine, g gpu, _ time.Time) string { return mib(g.reserved) }},
-		"temperature.gpu":                       {"", func(_ machine, g gpu, _ time.Time) string { return number(g.temperature, "%d") }},
-		"temperature.memory":                    {"", func(_ machine, g gpu, _ time.Time) string { return number(g.memoryTemperature, "%d") }},
-		"power.draw":                            {"W", func(_ machine, g gpu, _ time.Time) string { return watts(g.power) }},
-		"power.limit":                           {"W", func(_ machine, g gpu, _ time.Time) string { return watts(g.limit) }},
-		"utilization.gpu":                       {"%", func(_ machine, g gpu, _ time.Time) string { return number(g.utilisation, "%d") }},
-		"utilization.memory":                    {"%", func(_ machine, g gpu, _ time.Time) string { return number(g.memoryUtilisation, "%d") }},
-		"clocks.current.sm":                     {"MHz", func(_ machine, g gpu, _ time.Time) string { return number(g.sm, "%d") }},
-		"clocks.current.memory":                 {"MHz", func(_ machine, g gpu, _ time.Time) string { return number(g.memory, "%d") }},
-		"clocks.max.sm":                         {"MHz", func(_ machine, g gpu, _ time.Time) string { return number(g.smMax, "%d") }},
-		"clocks.max.memory":                     {"MHz", func(_ machine, g gpu, _ time.Time) string { return number(g.memoryMax, "%d") }},
-		"fan.speed":                             {"%", func(_ machine, g gpu, _ time.Time) string { return number(g.fan, "%d") }},
-		"pcie.link.gen.current":                 {"", func(_ machine, g gpu, _ time.Time) string { return number(g.generation, "%d") }},
-		"pcie.link.width.current":               {"", func(_ machine, g gpu, _ time.Time) string { return number(g.width, "%d") }},
+		"timestamp":                             {"", func(_ board, _ gpu, now time.Time) string { return now.Format("2006/01/02 15:04:05.000") }},
+		"driver_version":                        {"", func(m board, _ gpu, _ time.Time) string { return m.driver }},
+		"count":                                 {"", func(m board, _ gpu, _ time.Time) string { return strconv.Itoa(len(m.gpus)) }},
+		"index":                                 {"", func(_ board, g gpu, _ time.Time) string { return strconv.Itoa(g.index) }},
+		"name":                                  {"", func(_ board, g gpu, _ time.Time) string { return or(g.name) }},
+		"uuid":                                  {"", func(_ board, g gpu, _ time.Time) string { return or(g.uuid) }},
+		"serial":                                {"", func(_ board, g gpu, _ time.Time) string { return or(g.serial) }},
+		"pci.bus_id":                            {"", func(_ board, g gpu, _ time.Time) string { return or(g.bus) }},
+		"pci.device_id":                         {"", func(_ board, g gpu, _ time.Time) string { return number(g.deviceID, "0x%08X") }},
+		"vbios_version":                         {"", func(_ board, g gpu, _ time.Time) string { return or(g.vbios) }},
+		"compute_cap":                           {"", func(_ board, g gpu, _ time.Time) string { return or(g.capability) }},
+		"pstate":                                {"", func(_ board, g gpu, _ time.Time) string { return number(g.pstate, "P%d") }},
+		"persistence_mode":                      {"", func(_ board, g gpu, _ time.Time) string { return mode(g.persistence, "Disabled", "Enabled") }},
+		"mig.mode.current":                      {"", func(_ board, g gpu, _ time.Time) string { return mode(g.migMode, "Disabled", "Enabled") }},
+		"ecc.mode.current":                      {"", func(_ board, g gpu, _ time.Time) string { return mode(g.eccMode, "Disabled", "Enabled") }},
+		"ecc.errors.uncorrected.volatile.total": {"", func(_ board, g gpu, _ time.Time) string { return number(g.eccUncorrected, "%d") }},
+		"memory.total":                          {"MiB", func(_ board, g gpu, _ time.Time) string { return mib(g.total) }},
+		"memory.used":                           {"MiB", func(_ board, g gpu, _ time.Time) string { return mib(g.used) }},
+		"memory.free":                           {"MiB", func(_ board, g gpu, _ time.Time) string { return mib(g.free) }},
+		"memory.reserved":                       {"MiB", func(_ board, g gpu, _ time.Time) string { return mib(g.reserved) }},
+		"temperature.gpu":                       {"", func(_ board, g gpu, _ time.Time) string { return number(g.temperature, "%d") }},
+		"temperature.memory":                    {"", func(_ board, g gpu, _ time.Time) string { return number(g.memoryTemperature, "%d") }},
+		"power.draw":                            {"W", func(_ board, g gpu, _ time.Time) string { return watts(g.power) }},
+		"power.limit":                           {"W", func(_ board, g gpu, _ time.Time) string { return watts(g.limit) }},
+		"utilization.gpu":                       {"%", func(_ board, g gpu, _ time.Time) string { return number(g.utilisation, "%d") }},
+		"utilization.memory":                    {"%", func(_ board, g gpu, _ time.Time) string { return number(g.memoryUtilisation, "%d") }},
+		"clocks.current.sm":                     {"MHz", func(_ board, g gpu, _ time.Time) string { return number(g.sm, "%d") }},
+		"clocks.current.memory":                 {"MHz", func(_ board, g gpu, _ time.Time) string { return number(g.memory, "%d") }},
+		"clocks.max.sm":                         {"MHz", func(_ board, g gpu, _ time.Time) string { return number(g.smMax, "%d") }},
+		"clocks.max.memory":                     {"MHz", func(_ board, g gpu, _ time.Time) string { return number(g.memoryMax, "%d") }},
+		"fan.speed":                             {"%", func(_ board, g gpu, _ time.Time) string { return number(g.fan, "%d") }},
+		"pcie.link.gen.current":                 {"", func(_ board, g gpu, _ time.Time) string { return number(g.generation, "%d") }},
+		"pcie.link.width.current":               {"", func(_ board, g gpu, _ time.Time) string { return number(g.width, "%d") }},
 	}
 	for alias, of := range map[string]string{
 		"gpu_name": "name", "gpu_uuid": "uuid", "gpu_serial": "serial", "gpu_bus_id": "pci.bus_id",
@@ -107,7 +107,7 @@ func fieldNames() []string {
 }
 
 // query prints the CSV that --query-gpu asks for.
-func query(c call, m machine, now time.Time, out io.Writer) int {
+func query(c call, m board, now time.Time, out io.Writer) int {
 	known := fields()
 	header, units := true, true
 	for _, f := range strings.Split(c.format, ",") {
@@ -147,7 +147,7 @@ func query(c call, m machine, now time.Time, out io.Writer) int {
 }
 
 // cell is one value with its unit.
-func cell(f field, m machine, g gpu, now time.Time, units bool) string {
+func cell(f field, m board, g gpu, now time.Time, units bool) string {
 	if g.lost {
 		return "[GPU is lost]"
 	}

@@ -153,7 +153,7 @@ func choose(gpus []gpu, ids []string) ([]gpu, error) {
 }
 
 // show prints what was asked for.
-func show(c call, m machine, now time.Time, out io.Writer) int {
+func show(c call, m board, now time.Time, out io.Writer) int {
 	if len(m.gpus) == 0 {
 		fmt.Fprintln(out, "No devices were found")
 		if c.list {

@@ -15,7 +15,7 @@ const (
 )
 
 // table prints the screen that nvidia-smi without options shows.
-func table(m machine, now time.Time, out io.Writer) {
+func table(m board, now time.Time, out io.Writer) {
 	fmt.Fprintln(out, now.Format("Mon Jan _2 15:04:05 2006"))
 	fmt.Fprintln(out, rule)
 	fmt.Fprintf(out, "| NVIDIA-SMI %-22s Driver Version: %-14s CUDA Version: %-8s |\n", m.driver, m.driver, m.cuda)
@@ -72,7 +72,7 @@ func short(mw *uint32) string {
 }
 
 // full prints the part of `nvidia-smi -q` that people read.
-func full(m machine, now time.Time, out io.Writer) {
+func full(m board, now time.Time, out io.Writer) {
 	fmt.Fprintf(out, "\n==============NVSMI LOG==============\n\nTimestamp                                 : %s\nDriver Version                            : %s\nCUDA Version                              : %s\n\nAttached GPUs                             : %d\n",
 		now.Format("Mon Jan _2 15:04:05 2006"), m.driver, m.cuda, len(m.gpus))
 	line := func(depth int, name, value string) {

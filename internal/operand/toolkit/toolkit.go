@@ -31,7 +31,7 @@ func Objects(in operand.Input) []client.Object {
 		Component:  "nvidia-container-toolkit",
 		Gate:       names.GateToolkit,
 		Args:       []string{"toolkit", verb},
-		Env:        append(operand.HostEnv(), operand.Env("ROOT", dir)),
+		Env:        append(operand.HostEnv(), operand.Env("ROOT", dir), operand.Env("CONTAINERD_RUNTIME_CLASS", in.RuntimeClass())),
 		Mounts:     operand.HostMounts(in, false),
 		Privileged: true,
 		HostPID:    true,
