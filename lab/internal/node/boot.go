@@ -50,7 +50,7 @@ func (n *Node) boot(ctx context.Context) error {
 	args = append(args, "nsenter", "--net="+netns.Path(), "--", "systemd-nspawn",
 		"--quiet", "--register=no", "--keep-unit", "--boot", "--directory="+n.Root(), "--machine="+n.Spec.Name,
 		"--network-bridge="+netns.Bridge, "--capability=all", "--console=passive", "--link-journal=no",
-		"--resolv-conf=off", "--timezone=off", "--system-call-filter=@keyring @sandbox bpf perf_event_open",
+		"--resolv-conf=off", "--timezone=off", "--system-call-filter=@keyring landlock_create_ruleset landlock_add_rule landlock_restrict_self bpf perf_event_open",
 		"--bind="+n.path("disk", "containerd")+":/var/lib/containerd", "--bind="+n.path("disk", "kubelet")+":/var/lib/kubelet")
 	cmd := exec.Command("/bin/sh", args...) // outlives this process and its context
 	cmd.Stdout, cmd.Stderr = log, log
