@@ -40,6 +40,7 @@ func commands() []func() *cobra.Command {
 		NewInspectCommand,
 		NewDriverCommand,
 		NewToolkitCommand,
+		NewDevicePluginCommand,
 	}
 }
 
