@@ -30,7 +30,7 @@ const rootEnv = "SMI_TEST_ROOT"
 func TestMain(m *testing.M) {
 	if root := os.Getenv(rootEnv); root != "" {
 		lib := nvml.New(nvml.WithLibraryPath(filepath.Join(root, "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1")))
-		os.Exit(Run(flag.CommandLine.Args(), lib, time.Unix(1700000000, 0).UTC(), os.Stdout))
+		os.Exit(Run(os.Args[2:], lib, time.Unix(1700000000, 0).UTC(), os.Stdout))
 	}
 	flag.Parse()
 	os.Exit(m.Run())

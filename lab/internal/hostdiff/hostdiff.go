@@ -15,6 +15,8 @@ import (
 	"sort"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Entry is one file of an upper layer.
@@ -27,6 +29,8 @@ type Entry struct {
 	Owner string `json:"owner"`
 	// Content is the sha256 of a file, the target of a link, or a device's numbers.
 	Content string `json:"content,omitempty"`
+	// Opaque says that a directory hides what the lower layer has below it.
+	Opaque bool `json:"opaque,omitempty"`
 }
 
 // String is the entry as printed in a difference.
@@ -78,11 +82,7 @@ func Noise() map[string]string {
 		"/etc/machine-id":           "written by systemd at first boot",
 		"/etc/.updated":             "systemd's stamp",
 		"/var/.updated":             "systemd's stamp",
-		"/etc/resolv.conf":          "written by the container manager",
-		"/etc/localtime":            "written by the container manager",
 		"/etc/gpusim":               "the description of the simulated hardware",
-		"/lib/firmware/nvidia":      "the state of the simulated GPUs",
-		"/usr/lib/firmware/nvidia":  "the state of the simulated GPUs",
 		"/var/lib/dbus":             "D-Bus machine id",
 		"/var/lib/private":          "systemd's dynamic users",
 		"/var/cache/private":        "systemd's dynamic users",
@@ -98,6 +98,11 @@ func Noise() map[string]string {
 // noisy reports whether a path is below one of Noise, or one of the directories
 // that exist only because of it.
 func noisy(path string, noise map[string]string) bool {
+	// The state of the simulated GPUs is the one file below the firmware directory
+	// that changes by itself.
+	if filepath.Base(path) == "gsp_sim.bin" {
+		return true
+	}
 	for prefix := range noise {
 		if path == prefix || strings.HasPrefix(path, prefix+"/") {
 			return true
@@ -156,14 +161,14 @@ func entry(path string, d fs.DirEntry) (Entry, error) {
 	e := Entry{Mode: fmt.Sprintf("%04o", st.Mode&0o7777), Owner: fmt.Sprintf("%d:%d", st.Uid, st.Gid)}
 	switch {
 	case info.IsDir():
-		e.Kind = "dir"
+		e.Kind, e.Opaque = "dir", opaque(path)
 	case info.Mode()&fs.ModeSymlink != 0:
 		e.Kind = "link"
 		e.Content, err = os.Readlink(path)
 	case info.Mode()&fs.ModeCharDevice != 0 && st.Rdev == 0:
 		e.Kind = "whiteout"
 	case info.Mode()&fs.ModeDevice != 0:
-		e.Kind, e.Content = "device", fmt.Sprintf("%d:%d", st.Rdev>>8&0xfff, st.Rdev&0xff)
+		e.Kind, e.Content = "device", fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
 	case info.Mode().IsRegular():
 		e.Kind = "file"
 		e.Content, err = hash(path)
@@ -171,6 +176,14 @@ func entry(path string, d fs.DirEntry) (Entry, error) {
 		e.Kind = "other"
 	}
 	return e, err
+}
+
+// opaque reads the overlay's mark on a directory that was made anew in place of one
+// of the lower layer.
+func opaque(path string) bool {
+	mark := make([]byte, 1)
+	n, err := unix.Getxattr(path, "trusted.overlay.opaque", mark)
+	return err == nil && n == 1 && mark[0] == 'y'
 }
 
 // hash is the sha256 of a file.

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Addresses and names of the lab's network.
@@ -32,13 +34,17 @@ func Path() string { return "/run/netns/" + Name }
 
 // Exists reports whether the namespace is there.
 func Exists() bool {
-	_, err := os.Stat(Path())
-	return err == nil
+	// A killed `ip netns add` leaves a plain file in its place.
+	var fs unix.Statfs_t
+	return unix.Statfs(Path(), &fs) == nil && fs.Type == unix.NSFS_MAGIC
 }
 
 // Up creates what is missing of the namespace, the bridge and its addresses.
 func Up(ctx context.Context) error {
 	if !Exists() {
+		if err := os.Remove(Path()); err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("clearing what is left of namespace %q: %w", Name, err)
+		}
 		if err := ip(exec.CommandContext(ctx, "ip", "netns", "add", Name)); err != nil {
 			return err
 		}

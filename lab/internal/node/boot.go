@@ -198,11 +198,10 @@ func (n *Node) LoadImages(ctx context.Context, tars []string) error {
 		if err != nil {
 			return fmt.Errorf("opening image %q: %w", t, err)
 		}
-		var out bytes.Buffer
-		code, err := n.Exec(ctx, []string{"ctr", "-n", "k8s.io", "images", "import", "--local", "-"}, f, &out, &out)
+		err = n.must(ctx, f, "ctr", "-n", "k8s.io", "images", "import", "--local", "-")
 		f.Close()
-		if err != nil || code != 0 {
-			return fmt.Errorf("importing image %q on node %q: exit %d: %w: %s", filepath.Base(t), n.Spec.Name, code, err, out.String())
+		if err != nil {
+			return fmt.Errorf("importing image %q: %w", filepath.Base(t), err)
 		}
 	}
 	return nil

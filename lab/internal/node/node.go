@@ -9,6 +9,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"gpu-operator/lab/internal/hostdiff"
 	"gpu-operator/lab/internal/netns"
@@ -93,7 +95,7 @@ func Create(ctx context.Context, s Spec) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the node's spec: %w", err)
 	}
-	if err := os.WriteFile(n.path("spec.json"), record, 0o600); err != nil {
+	if err := replaceFile(n.path("spec.json"), record); err != nil {
 		return nil, fmt.Errorf("recording the node: %w", err)
 	}
 	if err := n.mountRoot(ctx); err != nil {
@@ -114,6 +116,28 @@ func Create(ctx context.Context, s Spec) (*Node, error) {
 		return nil, fmt.Errorf("recording the birth manifest: %w", err)
 	}
 	return n, nil
+}
+
+// replaceFile writes a file whole or not at all.
+func replaceFile(path string, data []byte) error {
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// must runs a command in the node and makes an exit status other than 0 an error.
+func (n *Node) must(ctx context.Context, stdin io.Reader, argv ...string) error {
+	var out bytes.Buffer
+	code, err := n.Exec(ctx, argv, stdin, &out, &out)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return fmt.Errorf("%q on node %q ended with %d: %s", argv, n.Spec.Name, code, strings.TrimSpace(out.String()))
+	}
+	return nil
 }
 
 // Open returns a node that was created before; fs.ErrNotExist when there is none.
@@ -160,8 +184,8 @@ func (n *Node) Start(ctx context.Context) error {
 	if err := n.LoadImages(ctx, n.Spec.Images); err != nil {
 		return err
 	}
-	if code, err := n.Exec(ctx, []string{"systemctl", "start", "kubelet.service"}, nil, io.Discard, io.Discard); err != nil || code != 0 {
-		return fmt.Errorf("starting the kubelet of node %q: exit %d: %w", n.Spec.Name, code, err)
+	if err := n.must(ctx, nil, "systemctl", "start", "kubelet.service"); err != nil {
+		return fmt.Errorf("starting the kubelet: %w", err)
 	}
 	return n.waitUnit(ctx, "kubelet.service")
 }

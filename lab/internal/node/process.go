@@ -3,6 +3,7 @@ package node
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -221,9 +222,25 @@ func removeCgroups(name string) error {
 		return err
 	}
 	for _, d := range dirs {
-		if err := os.Remove(d); err != nil && !os.IsNotExist(err) {
-			return fmt.Errorf("removing cgroup %q: %w", d, err)
+		if err := removeCgroup(d); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// removeCgroup removes one cgroup; a process that has just ended may keep it busy
+// for a moment.
+func removeCgroup(dir string) error {
+	deadline := time.Now().Add(stopWithin)
+	for {
+		err := os.Remove(dir)
+		switch {
+		case err == nil || os.IsNotExist(err):
+			return nil
+		case !errors.Is(err, unix.EBUSY) || time.Now().After(deadline):
+			return fmt.Errorf("removing cgroup %q: %w", dir, err)
+		}
+		time.Sleep(lookEvery)
+	}
 }

@@ -136,6 +136,7 @@ Description=kubelet: The Kubernetes Node Agent
 Documentation=https://kubernetes.io/docs/
 After=containerd.service
 Wants=containerd.service
+StartLimitIntervalSec=0
 
 [Service]
 ExecStart=/usr/bin/kubelet \
@@ -145,6 +146,5 @@ ExecStart=/usr/bin/kubelet \
   --node-ip=%s%s
 Restart=always
 RestartSec=2
-StartLimitIntervalSec=0
 `, s.Name, s.IP, labelFlag(s.Labels))
 }
