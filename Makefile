@@ -7,11 +7,13 @@ SHELL := /bin/bash
 GO       ?= go
 BIN      := $(CURDIR)/bin
 GPULAB   := $(BIN)/gpulab
+HELM     := $(lastword $(wildcard $(or $(GPULAB_CACHE),/var/cache/gpulab)/bin/helm/*/helm))
 STATE    := $(or $(GPULAB_STATE),/var/lib/gpulab)
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS  := -s -w -X main.version=$(VERSION)
-# gpu-node opens NVML when it runs: its symbols must not be bound at start.
-NODE_LDFLAGS := $(LDFLAGS) -extldflags=-Wl,-z,lazy
+LDFLAGS  := -s -w
+# Programs that open NVML when they run: its symbols must not be bound at start.
+NVML_LDFLAGS := $(LDFLAGS) -extldflags=-Wl,-z,lazy
+# NVIDIA's own programs that the toolkit installs on hosts, built unchanged.
+NVIDIA_CMD := $(addprefix github.com/NVIDIA/nvidia-container-toolkit/cmd/,nvidia-container-runtime nvidia-ctk nvidia-cdi-hook)
 GOLANGCI := v2.15.0
 
 # Packages whose tests start an API server; they run in a step of their own.
@@ -30,20 +32,24 @@ demo: root ## From nothing to a Pod on its GPU: a real cluster with simulated GP
 
 ##@ Build
 .PHONY: build
-build: ## Build the product's binaries and the lab into bin/
+build: programs $(GPULAB) ## Build the product's programs and the lab into bin/
+
+.PHONY: programs
+programs: ## Build what the two images carry (see deploy/Dockerfile) into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gpu-operator ./cmd/nvidia-runtime-shim
-	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(NODE_LDFLAGS)' -o $(BIN)/ ./cmd/gpu-node
-	$(MAKE) --no-print-directory $(GPULAB)
+	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(NVML_LDFLAGS)' -o $(BIN)/ ./cmd/gpu-node $(NVIDIA_CMD)
 
 .PHONY: $(GPULAB)
 $(GPULAB):
 	CGO_ENABLED=0 $(GO) build -C lab -trimpath -o $@ ./cmd/gpulab
 
 .PHONY: generate
-generate: ## Write every generated file anew: deep copies, CRDs (and the chart's), docs/reasons.md
+generate: ## Write every generated file anew: deep copies, CRDs, install.yaml, docs/reasons.md
 	$(GO) tool controller-gen object paths=./api/...
 	$(GO) tool controller-gen crd paths=./api/... output:crd:dir=deploy/crds
 	cp deploy/crds/*.yaml deploy/chart/gpu-operator/crds/
+	if [ -x "$(HELM)" ]; then $(HELM) template gpu-operator deploy/chart/gpu-operator --namespace gpu-operator --include-crds \
+	  --kube-version 1.37.2 --set createPolicy=false >deploy/install.yaml; else echo "install.yaml left out: the lab builds helm at its first up"; fi
 	$(GO) test ./internal/archtest -count=1 -run TestReasonsAreDocumented -update
 
 ##@ Check
