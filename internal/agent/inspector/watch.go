@@ -35,8 +35,8 @@ func NewWatcher(root *host.Root) (*Watcher, error) {
 	return w, nil
 }
 
-// Reports receives at least one value after an operand's report changed; changes in
-// a row may share one.
+// Reports receives at least one value after an operand's report changed, ours or that
+// of an image of the peer project; changes in a row may share one.
 func (w *Watcher) Reports() <-chan struct{} { return w.reports }
 
 // Changes is the same for everything else that matters.
@@ -83,7 +83,7 @@ func (w *Watcher) loop() {
 			}
 			switch {
 			case !matters(e, interest):
-			case filepath.Dir(e.Name) == filepath.Join(w.root.Dir(), names.RunDir):
+			case strings.HasPrefix(e.Name, filepath.Join(w.root.Dir(), names.NvidiaRunDir)+"/"):
 				notify(w.reports)
 			default:
 				notify(w.changes)
