@@ -2,7 +2,6 @@ package device
 
 import (
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 )
@@ -28,49 +27,56 @@ const (
 	ClassLost Class = "Lost"
 )
 
+// XIDCode is a row of the table of error codes.
+type XIDCode struct {
+	Class Class
+	// Text says in a few words what happened.
+	Text string
+}
+
 // XIDs is the table of the driver's error codes, after NVIDIA's catalogue of XID
 // errors. A code that is not in it is transient: what is not understood gets no new
 // work until the GPU proves that it is well.
-func XIDs() map[int]Class {
-	return map[int]Class{
-		13:  ClassApplication, // graphics engine exception: illegal instruction or address
-		31:  ClassApplication, // memory page fault of the program
-		43:  ClassApplication, // the program's channel was stopped
-		45:  ClassApplication, // preemptive clean-up after an earlier error
-		68:  ClassApplication, // video decoder exception
-		69:  ClassApplication, // graphics engine class error
-		94:  ClassApplication, // contained memory error: it hit the program that has the page
-		109: ClassApplication, // context switch timeout
-		137: ClassApplication, // NVLink fault of a peer access: a page fault over the link
+func XIDs() map[int]XIDCode {
+	return map[int]XIDCode{
+		13:  {ClassApplication, "graphics engine exception: illegal instruction or address"},
+		31:  {ClassApplication, "memory page fault of the program"},
+		43:  {ClassApplication, "the program's channel was stopped"},
+		45:  {ClassApplication, "preemptive clean-up after an earlier error"},
+		68:  {ClassApplication, "video decoder exception"},
+		69:  {ClassApplication, "graphics engine class error"},
+		94:  {ClassApplication, "contained memory error: it hit the program that has the page"},
+		109: {ClassApplication, "context switch timeout"},
+		137: {ClassApplication, "NVLink fault of a peer access: a page fault over the link"},
 
-		32: ClassTransient, // invalid or corrupted push buffer stream
-		38: ClassTransient, // driver firmware error
-		63: ClassTransient, // a row or page was noted for remapping or retirement
-		92: ClassTransient, // high rate of single-bit memory errors
+		32: {ClassTransient, "invalid or corrupted push buffer stream"},
+		38: {ClassTransient, "driver firmware error"},
+		63: {ClassTransient, "a row or page was noted for remapping or retirement"},
+		92: {ClassTransient, "high rate of single-bit memory errors"},
 
-		46:  ClassReset, // the GPU stopped processing
-		48:  ClassReset, // double-bit memory error
-		61:  ClassReset, // internal micro-controller breakpoint
-		62:  ClassReset, // internal micro-controller halt
-		64:  ClassReset, // remapping or retirement could not be recorded
-		74:  ClassReset, // NVLink error
-		95:  ClassReset, // uncontained memory error
-		119: ClassReset, // the GPU's system processor does not answer
-		120: ClassReset, // error of the GPU's system processor
-		140: ClassReset, // unrecovered memory error
-		143: ClassReset, // initialisation of the GPU failed
-		144: ClassReset, // NVLink errors, by part of the link
-		145: ClassReset,
-		146: ClassReset,
-		147: ClassReset,
-		148: ClassReset,
-		149: ClassReset,
-		150: ClassReset,
-		154: ClassReset, // the driver's recovery action changed: it is asked at once
+		46:  {ClassReset, "the GPU stopped processing"},
+		48:  {ClassReset, "double-bit memory error"},
+		61:  {ClassReset, "internal micro-controller breakpoint"},
+		62:  {ClassReset, "internal micro-controller halt"},
+		64:  {ClassReset, "remapping or retirement could not be recorded"},
+		74:  {ClassReset, "NVLink error"},
+		95:  {ClassReset, "uncontained memory error"},
+		119: {ClassReset, "the GPU's system processor does not answer"},
+		120: {ClassReset, "error of the GPU's system processor"},
+		140: {ClassReset, "unrecovered memory error"},
+		143: {ClassReset, "initialisation of the GPU failed"},
+		144: {ClassReset, "NVLink error, by part of the link"},
+		145: {ClassReset, "NVLink error, by part of the link"},
+		146: {ClassReset, "NVLink error, by part of the link"},
+		147: {ClassReset, "NVLink error, by part of the link"},
+		148: {ClassReset, "NVLink error, by part of the link"},
+		149: {ClassReset, "NVLink error, by part of the link"},
+		150: {ClassReset, "NVLink error, by part of the link"},
+		154: {ClassReset, "the driver's recovery action changed: it is asked at once"},
 
-		79:  ClassLost,   // the GPU has fallen off the bus
-		110: ClassReboot, // security fault
-		136: ClassReboot, // training of an NVLink failed
+		79:  {ClassLost, "the GPU has fallen off the bus"},
+		110: {ClassReboot, "security fault"},
+		136: {ClassReboot, "training of an NVLink failed"},
 	}
 }
 
@@ -82,7 +88,10 @@ type Table map[int]Class
 // be ignored otherwise. The lists are upstream's: numbers separated by commas, and
 // "all" or "xids" in ignore, by which no code counts at all.
 func NewTable(ignore, heed string) (Table, error) {
-	t := Table(maps.Clone(XIDs()))
+	t := Table{}
+	for c, row := range XIDs() {
+		t[c] = row.Class
+	}
 	every, ignored, err := codes(ignore)
 	if err != nil {
 		return nil, fmt.Errorf("reading the codes to ignore: %w", err)
@@ -98,7 +107,7 @@ func NewTable(ignore, heed string) (Table, error) {
 		t[c] = ClassApplication
 	}
 	for _, c := range heeded {
-		if class := XIDs()[c]; class != "" && class != ClassApplication {
+		if class := XIDs()[c].Class; class != "" && class != ClassApplication {
 			t[c] = class
 		} else {
 			t[c] = ClassTransient

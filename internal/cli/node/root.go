@@ -41,6 +41,8 @@ func commands() []func() *cobra.Command {
 		NewDriverCommand,
 		NewToolkitCommand,
 		NewDevicePluginCommand,
+		NewFeatureDiscoveryCommand,
+		NewExporterCommand,
 	}
 }
 
