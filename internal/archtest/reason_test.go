@@ -56,6 +56,31 @@ func TestReasonsAreDocumented(t *testing.T) {
 	}
 }
 
+// TestUnsupportedFieldsAreDocumented: the page of ClusterPolicy lists what is
+// accepted and not implemented, and nothing that is.
+func TestUnsupportedFieldsAreDocumented(t *testing.T) {
+	data, err := os.ReadFile(path.Join(rootDir, "docs/clusterpolicy.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(data), "## Accepted and not implemented yet\n")
+	var want strings.Builder
+	for _, s := range sources(t) {
+		if s.path != "internal/compat/unsupported.go" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && strings.HasPrefix(lit.Value, `"spec.`) {
+				fmt.Fprintf(&want, "- `%s`\n", strings.Trim(lit.Value, `"`))
+			}
+			return true
+		})
+	}
+	if want.Len() == 0 || list != want.String() {
+		t.Errorf("docs/clusterpolicy.md ends with the list:\n%swant:\n%s", list, want.String())
+	}
+}
+
 // TestEveryFindingHasAHost: each thing that can be wrong with a node is shown by a
 // host in test/hosts/inspect.
 func TestEveryFindingHasAHost(t *testing.T) {
