@@ -33,7 +33,8 @@ func Objects(in operand.Input) []client.Object {
 		},
 		Mounts: []operand.Mount{
 			{Name: "boot-id", Host: names.BootIDFile, At: names.HostMount + names.BootIDFile, ReadOnly: true, Type: corev1.HostPathFile},
-			{Name: "machine-type", Host: names.MachineTypeDir, At: names.HostMount + names.MachineTypeDir, ReadOnly: true},
+			// Not every machine has DMI: its directory cannot be mounted, /sys can.
+			{Name: "sys", Host: names.SysDir, At: names.HostMount + names.SysDir, ReadOnly: true},
 			{Name: "gpu-sysfs", Host: in.SysfsRoot, At: names.ContainerSysfsMount, ReadOnly: true},
 		},
 		ServiceAccount: names.ServiceAccountDiscovery,
