@@ -6,6 +6,7 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gpu-operator/api/v1alpha1"
@@ -302,10 +303,5 @@ func toolkitEvidence(f Facts) *v1alpha1.StepEvidence {
 
 // contains reports whether list has s.
 func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list, s)
 }

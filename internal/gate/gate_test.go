@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 
@@ -170,9 +171,7 @@ func TestRandomLives(t *testing.T) {
 		for step := range 40 {
 			mutate(r, &f)
 			before := map[string]string{}
-			for k, v := range f.Labels {
-				before[k] = v
-			}
+			maps.Copy(before, f.Labels)
 			decisions := Evaluate(f)
 			for _, d := range decisions {
 				if msg := forbidden(f, d, before[d.Label]); msg != "" {

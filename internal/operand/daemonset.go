@@ -1,6 +1,7 @@
 package operand
 
 import (
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -79,23 +80,17 @@ func DaemonSet(in Input, s Spec) *appsv1.DaemonSet {
 // Meta is the metadata of an object of the operator.
 func Meta(in Input, name, component string) metav1.ObjectMeta {
 	labels := map[string]string{}
-	for k, v := range in.Policy.Spec.Operator.Labels {
-		labels[k] = v
-	}
-	for k, v := range map[string]string{
+	maps.Copy(labels, in.Policy.Spec.Operator.Labels)
+	maps.Copy(labels, map[string]string{
 		names.LabelApp: name, names.LabelComponent: component, names.LabelManagedBy: names.ManagedBy, names.LabelPartOf: names.ManagedBy,
-	} {
-		labels[k] = v
-	}
+	})
 	return metav1.ObjectMeta{Name: name, Namespace: in.Namespace, Labels: labels, Annotations: in.Policy.Spec.Operator.Annotations}
 }
 
 // podLabels are the policy's labels and, winning, our own.
 func podLabels(in Input, s Spec) map[string]string {
 	labels := map[string]string{}
-	for k, v := range in.Policy.Spec.Daemonsets.Labels {
-		labels[k] = v
-	}
+	maps.Copy(labels, in.Policy.Spec.Daemonsets.Labels)
 	labels[names.LabelApp], labels[names.LabelComponent] = s.Name, s.Component
 	labels[names.LabelManagedBy], labels[names.LabelPartOf] = names.ManagedBy, names.ManagedBy
 	return labels
@@ -112,7 +107,7 @@ func strategy(d v1.DaemonsetsSpec) appsv1.DaemonSetUpdateStrategy {
 	}
 	return appsv1.DaemonSetUpdateStrategy{
 		Type:          appsv1.RollingUpdateDaemonSetStrategyType,
-		RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &most, MaxSurge: ptr.To(intstr.FromInt32(0))},
+		RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &most, MaxSurge: new(intstr.FromInt32(0))},
 	}
 }
 
@@ -126,9 +121,9 @@ func podSpec(in Input, s Spec) corev1.PodSpec {
 		HostPID:                       s.HostPID,
 		HostNetwork:                   ptr.Deref(s.Settings.HostNetwork, false),
 		ServiceAccountName:            s.ServiceAccount,
-		AutomountServiceAccountToken:  ptr.To(s.ServiceAccount != ""),
-		EnableServiceLinks:            ptr.To(false),
-		TerminationGracePeriodSeconds: ptr.To(int64(30)),
+		AutomountServiceAccountToken:  new(s.ServiceAccount != ""),
+		EnableServiceLinks:            new(false),
+		TerminationGracePeriodSeconds: new(int64(30)),
 		SecurityContext:               d.PodSecurityContext,
 		Containers:                    []corev1.Container{container(in, s)},
 		ImagePullSecrets:              pullSecrets(in, s),
@@ -146,12 +141,12 @@ func podSpec(in Input, s Spec) corev1.PodSpec {
 		p.NodeSelector[s.Gate] = names.GateOpen
 	}
 	if s.RuntimeClass != "" {
-		p.RuntimeClassName = ptr.To(s.RuntimeClass)
+		p.RuntimeClassName = new(s.RuntimeClass)
 	}
 	for _, m := range s.Mounts {
 		src := &corev1.HostPathVolumeSource{Path: m.Host}
 		if m.Type != "" {
-			src.Type = ptr.To(m.Type)
+			src.Type = new(m.Type)
 		}
 		p.Volumes = append(p.Volumes, corev1.Volume{Name: m.Name, VolumeSource: corev1.VolumeSource{HostPath: src}})
 	}
@@ -209,7 +204,7 @@ func container(in Input, s Spec) corev1.Container {
 	for _, m := range s.Mounts {
 		vm := corev1.VolumeMount{Name: m.Name, MountPath: m.At, ReadOnly: m.ReadOnly}
 		if m.Propagation != "" {
-			vm.MountPropagation = ptr.To(m.Propagation)
+			vm.MountPropagation = new(m.Propagation)
 		}
 		c.VolumeMounts = append(c.VolumeMounts, vm)
 	}
@@ -226,12 +221,12 @@ func container(in Input, s Spec) corev1.Container {
 // security gives a privileged container everything and all others nothing.
 func security(privileged bool) *corev1.SecurityContext {
 	if privileged {
-		return &corev1.SecurityContext{Privileged: ptr.To(true), RunAsUser: ptr.To(int64(0))}
+		return &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))}
 	}
 	return &corev1.SecurityContext{
-		AllowPrivilegeEscalation: ptr.To(false),
-		ReadOnlyRootFilesystem:   ptr.To(true),
-		RunAsUser:                ptr.To(int64(0)),
+		AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem:   new(true),
+		RunAsUser:                new(int64(0)),
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}

@@ -226,8 +226,8 @@ func TestParseLedger(t *testing.T) {
 
 // TestReverse: what a roll back does after a first and after a later change.
 func TestReverse(t *testing.T) {
-	first := Change{Op: OpCreate, Kind: KindFile, Path: "/f", From: absent(), To: text("new"), Prior: ptr(absent())}
-	later := Change{Op: OpChange, Kind: KindFile, Path: "/g", From: text("old"), To: text("new"), Prior: ptr(absent())}
+	first := Change{Op: OpCreate, Kind: KindFile, Path: "/f", From: absent(), To: text("new"), Prior: new(absent())}
+	later := Change{Op: OpChange, Kind: KindFile, Path: "/g", From: text("old"), To: text("new"), Prior: new(absent())}
 	back := Reverse(Changes{first, later, {Op: OpRun, Kind: KindRestart, Path: "u"}, {Op: OpKeep, Kind: KindFile, Path: "/k"}})
 	if len(back) != 2 || back[0].Path != "/g" || back[0].Drop || back[1].Op != OpRemove || !back[1].Drop {
 		t.Errorf("Reverse = %+v", back)
@@ -259,4 +259,5 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }

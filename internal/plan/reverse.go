@@ -1,12 +1,13 @@
 package plan
 
+import "slices"
+
 // Reverse returns the changes that put everything back as it was before cs were
 // made, last change first. Paths that cs was the first to change are dropped from
 // the ledger; others keep what the ledger remembers of them.
 func Reverse(cs Changes) Changes {
 	var out Changes
-	for i := len(cs) - 1; i >= 0; i-- {
-		c := cs[i]
+	for _, c := range slices.Backward(cs) {
 		if !c.Effective() || !c.Kind.onDisk() {
 			continue
 		}

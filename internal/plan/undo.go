@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Undo returns the changes that restore what the ledger remembers, last change
 // first. Only what is still ours is restored: a file that somebody else changed
@@ -9,8 +12,7 @@ import "fmt"
 func Undo(l Ledger, seen Observed, editors Editors) (Changes, error) {
 	var out Changes
 	gone := map[string]int{} // number of names that this undo removes from a directory
-	for i := len(l.Entries) - 1; i >= 0; i-- {
-		e := l.Entries[i]
+	for _, e := range slices.Backward(l.Entries) {
 		from, ok := seen.Paths[e.Path]
 		if !ok && e.Kind.onDisk() {
 			return nil, fmt.Errorf("undoing %s %q: path was not looked at", e.Kind, e.Path)

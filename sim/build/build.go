@@ -82,7 +82,7 @@ func stubSource(symbols string) (string, error) {
 		return "", fmt.Errorf("reading the list of NVML's functions: %w", err)
 	}
 	var b bytes.Buffer
-	for _, s := range strings.Fields(string(data)) {
+	for s := range strings.FieldsSeq(string(data)) {
 		fmt.Fprintf(&b, "__attribute__((weak, visibility(\"default\"))) int %s(void) { return 3; }\n", s)
 	}
 	f, err := os.CreateTemp("", "gpusim-stubs-*.c")

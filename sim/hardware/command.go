@@ -96,8 +96,7 @@ func (c *Command) modprobe(ctx context.Context, h Host) error {
 		cmd := exec.CommandContext(ctx, realModprobe, c.Args...)
 		cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
 		err := cmd.Run()
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			return ExitError(exit.ExitCode())
 		}
 		return err

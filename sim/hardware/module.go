@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -110,10 +111,8 @@ func (h Host) placeRecord(driverRoot, version string, r *machine.Record) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range places {
-		if p == path {
-			return nil
-		}
+	if slices.Contains(places, path) {
+		return nil
 	}
 	return h.write(recordList, strings.Join(append(places, path), "\n")+"\n")
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"sort"
 	"strings"
 
@@ -92,9 +93,7 @@ func Make(node string, m Model, count int) (Machine, error) {
 	out := Machine{Node: node, Cuda: m.Cuda}
 	for i, s := range m.Slots[:count] {
 		v := map[string]string{}
-		for k, x := range m.Values {
-			v[k] = x
-		}
+		maps.Copy(v, m.Values)
 		id := identity(node, i)
 		v["uuid"], v["serial"] = "GPU-"+id, serial(node, i)
 		v["name"], v["minor"], v["numa"] = m.Product, fmt.Sprint(i), fmt.Sprint(s.NUMA)

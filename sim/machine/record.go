@@ -3,6 +3,7 @@ package machine
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"sort"
 	"strconv"
 	"strings"
@@ -32,9 +33,7 @@ func NewRecord(m Machine, driver string) Record {
 	}}
 	for _, g := range m.GPUs {
 		v := map[string]string{}
-		for k, x := range g.Values {
-			v[k] = x
-		}
+		maps.Copy(v, g.Values)
 		r.GPUs = append(r.GPUs, v)
 	}
 	return r
@@ -90,7 +89,7 @@ func ParseRecord(data []byte) (Record, error) {
 		return r, fmt.Errorf("the record's checksum is %08x, its header says %08x", h.Sum32(), sum)
 	}
 	r.System = map[string]string{}
-	for _, line := range strings.Split(string(body), "\n") {
+	for line := range strings.SplitSeq(string(body), "\n") {
 		key, value, ok := strings.Cut(line, "=")
 		if !ok {
 			continue

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -80,9 +81,7 @@ func Set(r Record, index int, pairs []string, now time.Time) (Record, error) {
 		return r, fmt.Errorf("this machine has GPUs 0 to %d, not %d", len(r.GPUs)-1, index)
 	}
 	gpu := map[string]string{}
-	for k, v := range r.GPUs[index] {
-		gpu[k] = v
-	}
+	maps.Copy(gpu, r.GPUs[index])
 	for _, p := range pairs {
 		key, value, ok := strings.Cut(p, "=")
 		if !ok {

@@ -110,7 +110,7 @@ func fieldNames() []string {
 func query(c call, m board, now time.Time, out io.Writer) int {
 	known := fields()
 	header, units := true, true
-	for _, f := range strings.Split(c.format, ",") {
+	for f := range strings.SplitSeq(c.format, ",") {
 		switch f {
 		case "noheader":
 			header = false

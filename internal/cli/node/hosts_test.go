@@ -136,7 +136,7 @@ func unpack(t *testing.T, archive *txtar.Archive) *hostCase {
 	if _, err := os.Stat(filepath.Join(dir, "effective.toml")); err == nil {
 		c.args = append(c.args, "--effective", filepath.Join(dir, "effective.toml"))
 	}
-	for _, line := range strings.Split(string(archive.Comment), "\n") {
+	for line := range strings.SplitSeq(string(archive.Comment), "\n") {
 		c.directive(line)
 	}
 	return c

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"gpu-operator/internal/fault"
@@ -50,10 +51,8 @@ func (importsEditor) Apply(args map[string]string, prev []byte, _ bool) ([]byte,
 		return nil, err
 	}
 	pattern := args[argPattern]
-	for _, p := range list {
-		if p == pattern {
-			return prev, nil
-		}
+	if slices.Contains(list, pattern) {
+		return prev, nil
 	}
 	d, err := scanTop(prev)
 	if err != nil {

@@ -27,8 +27,7 @@ func parse(path string, data []byte) (tree, error) {
 		return t, nil
 	}
 	where := path
-	var d *toml.DecodeError
-	if errors.As(err, &d) {
+	if d, ok := errors.AsType[*toml.DecodeError](err); ok {
 		row, col := d.Position()
 		where = fmt.Sprintf("%s:%d:%d", path, row, col)
 	}

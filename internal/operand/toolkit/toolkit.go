@@ -6,7 +6,6 @@ package toolkit
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gpu-operator/internal/names"
@@ -43,10 +42,10 @@ func Objects(in operand.Input) []client.Object {
 		ds.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{
 			Type: appsv1.RollingUpdateDaemonSetStrategyType,
 			RollingUpdate: &appsv1.RollingUpdateDaemonSet{
-				MaxUnavailable: ptr.To(intstr.FromString("100%")), MaxSurge: ptr.To(intstr.FromInt32(0)),
+				MaxUnavailable: new(intstr.FromString("100%")), MaxSurge: new(intstr.FromInt32(0)),
 			},
 		}
-		ds.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To(int64(5))
+		ds.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64(5))
 	}
 	return []client.Object{ds}
 }

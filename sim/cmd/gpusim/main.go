@@ -20,8 +20,7 @@ func main() {
 	defer stop()
 	c := hardware.Command{Name: filepath.Base(os.Args[0]), Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}
 	err := c.Run(ctx)
-	var exit hardware.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[hardware.ExitError](err); ok {
 		os.Exit(int(exit))
 	}
 	if err != nil {
