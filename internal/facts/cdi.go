@@ -134,17 +134,10 @@ func isDriverLibrary(p string) bool {
 	return false
 }
 
-// identities are what differs between the specs of two equal nodes, with its
-// replacement: uuids, PCI addresses, minor numbers of devices.
-func identities() [][2]string {
-	return [][2]string{
-		{`(GPU|MIG)-[0-9a-fA-F-]{36}`, "$1-UUID"},
-		{`[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]`, "ADDRESS"},
-		{names.DevDir + `/nvidia\d+`, names.DevDir + "/nvidiaN"},
-		{`nvidia-cap\d+`, "nvidia-capN"},
-		{`\b(card|renderD)\d+`, "${1}N"},
-	}
-}
+// identities are uuids, PCI addresses and minor numbers of devices.
+var identities = regexp.MustCompile(`((?:GPU|MIG)-)[0-9a-fA-F-]{36}` +
+	`|[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]` +
+	`|(` + names.DevDir + `/nvidia|nvidia-cap|\bcard|\brenderD)\d+`)
 
 // hash returns the sha256 of the spec's edits without identities, as a sorted set.
 func (s cdiSpec) hash() (string, error) {
@@ -161,11 +154,8 @@ func (s cdiSpec) hash() (string, error) {
 			lines = append(lines, string(data))
 		}
 	}
-	for _, id := range identities() {
-		re := regexp.MustCompile(id[0])
-		for i := range lines {
-			lines[i] = re.ReplaceAllString(lines[i], id[1])
-		}
+	for i := range lines {
+		lines[i] = identities.ReplaceAllString(lines[i], "${1}${2}#")
 	}
 	slices.Sort(lines)
 	return HashLines(slices.Compact(lines)), nil

@@ -73,13 +73,14 @@ type Scanner struct {
 	roots  Roots
 	arch   string
 	hashes map[string]cachedState
+	specs  map[string]parsedCDI
 	procs  processes
 	bins   map[string]string
 }
 
 // NewScanner returns a scanner; arch is the machine's architecture in Go's words.
 func NewScanner(roots Roots, arch string) *Scanner {
-	return &Scanner{roots: roots, arch: arch, hashes: map[string]cachedState{}, bins: map[string]string{}}
+	return &Scanner{roots: roots, arch: arch, hashes: map[string]cachedState{}, specs: map[string]parsedCDI{}, bins: map[string]string{}}
 }
 
 // Scan looks at everything once. What cannot be read becomes part of the result:

@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func (s *Scanner) scanCDI(n *facts.Node) {
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
-			c, perr := facts.ParseCDI(data)
+			c, perr := s.parseCDI(p, data)
 			if err = cmp.Or(err, perr); err != nil {
 				n.BadCDI = append(n.BadCDI, fmt.Sprintf("%s: %v", p, err))
 				continue
@@ -71,6 +72,25 @@ func (s *Scanner) scanCDI(n *facts.Node) {
 			}
 		}
 	}
+}
+
+// parsedCDI is a CDI spec with the bytes that it was read from.
+type parsedCDI struct {
+	data []byte
+	spec facts.CDI
+}
+
+// parseCDI reads a CDI spec again only when its bytes changed.
+func (s *Scanner) parseCDI(p string, data []byte) (facts.CDI, error) {
+	if known, ok := s.specs[p]; ok && bytes.Equal(known.data, data) {
+		return known.spec, nil
+	}
+	delete(s.specs, p)
+	c, err := facts.ParseCDI(data)
+	if err == nil {
+		s.specs[p] = parsedCDI{data: data, spec: c}
+	}
+	return c, err
 }
 
 // firstMissing returns the first path that is not on the host.
