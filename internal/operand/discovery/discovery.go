@@ -3,6 +3,8 @@
 package discovery
 
 import (
+	"path"
+
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,7 +34,9 @@ func Objects(in operand.Input) []client.Object {
 			operand.Env("GFD_MACHINE_TYPE_FILE", names.HostMount+names.MachineTypeDir+"/product_name"),
 		},
 		Mounts: []operand.Mount{
-			{Name: "boot-id", Host: names.BootIDFile, At: names.HostMount + names.BootIDFile, ReadOnly: true, Type: corev1.HostPathFile},
+			// The directory and not the file: a node that is itself a container has a boot id
+			// file which cannot be mounted by its name.
+			{Name: "boot-id", Host: path.Dir(names.BootIDFile), At: names.HostMount + path.Dir(names.BootIDFile), ReadOnly: true},
 			// Not every machine has DMI: its directory cannot be mounted, /sys can.
 			{Name: "sys", Host: names.SysDir, At: names.HostMount + names.SysDir, ReadOnly: true},
 			{Name: "gpu-sysfs", Host: in.SysfsRoot, At: names.ContainerSysfsMount, ReadOnly: true},

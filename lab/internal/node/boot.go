@@ -147,14 +147,18 @@ func (n *Node) Leader() int {
 }
 
 // Stop shuts the node down: first by asking its systemd, then by force.
-func (n *Node) Stop(ctx context.Context) error {
+func (n *Node) Stop(ctx context.Context) error { return n.stop(ctx, false) }
+
+// stop ends the node; force does not ask its systemd first, for a node of which
+// nothing is to be kept.
+func (n *Node) stop(ctx context.Context, force bool) error {
 	pid := livePid(n.path("nspawn.pid"))
 	if pid != 0 {
-		if leader := n.Leader(); leader != 0 {
+		if leader := n.Leader(); leader != 0 && !force {
 			// SIGRTMIN+4 asks systemd to power off.
 			_ = unix.Kill(leader, syscall.Signal(34+4))
 		}
-		if !waitGone(ctx, n.path("nspawn.pid"), stopWithin) {
+		if force || !waitGone(ctx, n.path("nspawn.pid"), stopWithin) {
 			if leader := n.Leader(); leader != 0 {
 				_ = unix.Kill(leader, unix.SIGKILL)
 			}

@@ -201,7 +201,7 @@ func (n *Node) Reboot(ctx context.Context) error {
 
 // Remove stops the node and leaves nothing of it.
 func (n *Node) Remove(ctx context.Context) error {
-	if err := n.Stop(ctx); err != nil {
+	if err := n.stop(ctx, true); err != nil {
 		return err
 	}
 	if n.Spec.PodCIDR != "" {

@@ -91,6 +91,9 @@ func (n *Node) files() []file {
 	files := []file{
 		{path: "/etc/hostname", mode: 0o644, content: s.Name + "\n"},
 		{path: "/etc/machine-id", mode: 0o444, content: hex.EncodeToString(id[:16]) + "\n"},
+		// What does not end when a node is shut down (a container's process 1 may ignore
+		// the signal) is killed soon.
+		{path: "/etc/systemd/system.conf.d/10-stop.conf", mode: 0o644, content: "[Manager]\nDefaultTimeoutStopSec=5s\n"},
 		{path: "/etc/hosts", mode: 0o644, content: fmt.Sprintf("127.0.0.1 localhost\n%s %s\n", s.IP, s.Name)},
 		{path: "/usr/bin/kubelet", mode: 0o755, from: bin.Kubelet},
 		{path: "/usr/bin/containerd", mode: 0o755, from: bin.Containerd},
