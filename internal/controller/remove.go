@@ -35,6 +35,9 @@ const (
 // remove takes everything back in the reverse order of the gates, one step at a
 // time. Which step is due is seen from the cluster, not remembered.
 func (r *Policy) remove(ctx context.Context, p *v1.ClusterPolicy) (reconcile.Result, error) {
+	if r.State.IsGone(p.UID) {
+		return reconcile.Result{}, nil
+	}
 	overdue := r.Now().Sub(p.DeletionTimestamp.Time) > removalDeadline
 	_, phase := r.State.Policy()
 	if phase == gate.Normal {
@@ -70,8 +73,11 @@ func (r *Policy) remove(ctx context.Context, p *v1.ClusterPolicy) (reconcile.Res
 	if err := r.clean(ctx, p); err != nil {
 		return reconcile.Result{}, err
 	}
-	r.State.SetPolicy(nil, gate.Normal)
-	return reconcile.Result{}, r.dropFinalizer(ctx, p)
+	if err := r.dropFinalizer(ctx, p); err != nil {
+		return reconcile.Result{}, err
+	}
+	r.State.Gone(p.UID)
+	return reconcile.Result{}, nil
 }
 
 // removalStatus is what the policy says while it goes.

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	v1 "gpu-operator/api/v1"
 	"gpu-operator/internal/gate"
 	"gpu-operator/internal/status"
@@ -17,6 +19,7 @@ type State struct {
 	policy *v1.ClusterPolicy
 	phase  gate.Phase
 	fleet  status.Fleet
+	gone   types.UID // the policy that was removed last: a cache may still show it
 
 	// changed is told, without waiting, that the policy's status must be computed again.
 	changed chan<- struct{}
@@ -44,6 +47,20 @@ func (s *State) SetPolicy(p *v1.ClusterPolicy, phase gate.Phase) bool {
 		(p == nil || p.UID == s.policy.UID && p.Generation == s.policy.Generation)
 	s.policy, s.phase = p, phase
 	return !same
+}
+
+// Gone takes a removed policy out of force.
+func (s *State) Gone(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.policy, s.phase, s.gone = nil, gate.Normal, uid
+}
+
+// IsGone reports whether a policy's removal was finished.
+func (s *State) IsGone(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone == uid
 }
 
 // Learn records a node's summary.

@@ -33,6 +33,11 @@ func (n *Node) provision() error {
 		if err := copyTree(n.Spec.Bin.DriverRoot, n.Root()); err != nil {
 			return fmt.Errorf("installing the driver into the OS image: %w", err)
 		}
+		// Where the simulated kernel keeps the GPUs' state: a real driver package brings
+		// its firmware there.
+		if err := os.MkdirAll(filepath.Join(n.Root(), "usr/lib/firmware/nvidia", n.Spec.DriverVersion), 0o755); err != nil {
+			return fmt.Errorf("making the driver's firmware directory: %w", err)
+		}
 	}
 	for _, f := range n.files() {
 		if err := n.write(f); err != nil {
