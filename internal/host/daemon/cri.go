@@ -143,9 +143,9 @@ type Sandbox struct {
 	Handler string
 }
 
-// Sandboxes returns the sandboxes, running or not, that were made under one of the
-// handlers or that run a binary below dir: those need the binaries until the
-// kubelet has removed them.
+// Sandboxes returns the running sandboxes that were made under one of the handlers
+// or that run a binary below dir. One that was stopped (the Pod has ended and is
+// kept for its logs) needs neither handler nor binary to be removed.
 func (c *Client) Sandboxes(ctx context.Context, handlers []string, dir string) ([]Sandbox, error) {
 	answer, err := c.rt.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
 	if err != nil {
@@ -153,6 +153,9 @@ func (c *Client) Sandboxes(ctx context.Context, handlers []string, dir string) (
 	}
 	var out []Sandbox
 	for _, sandbox := range answer.Items {
+		if sandbox.State != cri.PodSandboxState_SANDBOX_READY {
+			continue
+		}
 		uses := slices.Contains(handlers, sandbox.RuntimeHandler)
 		if !uses {
 			if uses, err = c.sandboxUses(ctx, sandbox.Id, dir); err != nil {
