@@ -4,8 +4,6 @@
 package deviceplugin
 
 import (
-	"path"
-
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,7 +18,6 @@ func Objects(in operand.Input) []client.Object {
 	if mig == "" {
 		mig = "none"
 	}
-	dir := path.Join(in.KubeletRoot(), "device-plugins")
 	return []client.Object{operand.DaemonSet(in, operand.Spec{
 		Name:      names.DaemonSetDevicePlugin,
 		Container: "nvidia-device-plugin",
@@ -35,7 +32,9 @@ func Objects(in operand.Input) []client.Object {
 			operand.Env(names.EnvGPUSysfs, names.ContainerSysfsMount),
 		},
 		Mounts: []operand.Mount{
-			{Name: "device-plugins", Host: dir, At: names.KubeletDevicePluginDir},
+			// The kubelet's registration socket does not follow its --root-dir: the path is a
+			// constant of its API (k8s.io/kubelet deviceplugin/v1beta1, KubeletSocket).
+			{Name: "device-plugins", Host: names.KubeletDevicePluginDir, At: names.KubeletDevicePluginDir},
 			{Name: "cdi", Host: names.CDIDir, At: names.CDIDir, ReadOnly: true},
 			{Name: "gpu-sysfs", Host: in.SysfsRoot, At: names.ContainerSysfsMount, ReadOnly: true},
 		},
