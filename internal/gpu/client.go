@@ -217,7 +217,7 @@ func (c *Client) end(s *session) {
 	go func() {
 		s.watchers.Wait()
 		for _, g := range s.devices {
-			if !g.busy.CompareAndSwap(false, true) {
+			if !g.close() {
 				return
 			}
 		}

@@ -26,6 +26,16 @@ func (g *guard) enter() chan struct{} {
 	return g.slot
 }
 
+// close lets no further call through, and reports whether none is on its way.
+func (g *guard) close() bool {
+	select {
+	case g.enter() <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
 // within runs f under the guard and waits for it at most limit, the wait for a
 // call before it included. A late result is thrown away.
 func within[T any](ctx context.Context, g *guard, limit time.Duration, f func() T) (T, error) {

@@ -89,17 +89,20 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.Settings.XIDs != nil {
 		a.running.Go(func() { a.listen(ctx, xids) })
 	}
-	for n := 1; ; n++ {
+	// The timer outlives events: a stream of errors must not put off the next look.
+	next, n := a.Clock.After(look), 1
+	for {
 		a.offer(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
 		case x := <-xids:
 			a.xid(ctx, x)
-		case <-a.Clock.After(look):
+		case <-next:
 			if err := a.again(ctx, n%relook == 0); err != nil {
 				return err
 			}
+			next, n = a.Clock.After(look), n+1
 		}
 	}
 }
