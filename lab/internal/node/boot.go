@@ -202,7 +202,11 @@ func (n *Node) LoadImages(ctx context.Context, tars []string) error {
 		if err != nil {
 			return fmt.Errorf("opening image %q: %w", t, err)
 		}
-		err = n.must(ctx, f, "ctr", "-n", "k8s.io", "images", "import", "--local", "-")
+		argv := []string{"ctr", "-n", "k8s.io", "images", "import"}
+		if n.Spec.Runtime != "containerd-1.6" {
+			argv = append(argv, "--local") // what 1.6 always does
+		}
+		err = n.must(ctx, f, append(argv, "-")...)
 		f.Close()
 		if err != nil {
 			return fmt.Errorf("importing image %q: %w", filepath.Base(t), err)
