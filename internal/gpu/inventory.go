@@ -159,8 +159,8 @@ func busID(v string) string {
 	if !ok {
 		return v
 	}
-	if len(domain) > 4 && strings.HasPrefix(domain, "0000") {
-		domain = domain[len(domain)-4:]
+	if n, err := strconv.ParseUint(domain, 16, 32); err == nil {
+		domain = fmt.Sprintf("%04x", n)
 	}
 	return domain + ":" + rest
 }

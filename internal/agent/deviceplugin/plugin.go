@@ -116,7 +116,7 @@ func equal(a, b []*v1beta1.Device) bool {
 
 // run keeps the way to the kubelet open until the context ends or the plugin retires.
 func (p *plugin) run(ctx context.Context) {
-	defer p.close()
+	defer p.finish()
 	for {
 		p.look(ctx)
 		select {
@@ -154,7 +154,9 @@ func (p *plugin) look(ctx context.Context) {
 
 // listen makes the socket and serves on it.
 func (p *plugin) listen() error {
-	p.close()
+	if old := p.unlink(); old != nil {
+		old.Stop()
+	}
 	if err := removeSocket(p.path); err != nil {
 		return err
 	}
@@ -233,17 +235,35 @@ func (p *plugin) retire(ctx context.Context) {
 	p.retired.Do(func() { close(p.gone) })
 }
 
-// close stops serving and removes the socket if it is still ours.
-func (p *plugin) close() {
+// finish ends the streams and stops serving. What was sent on a stream still reaches
+// the kubelet: a server that is stopped at once would drop a last, empty list.
+func (p *plugin) finish() {
+	p.retired.Do(func() { close(p.gone) })
+	server := p.unlink()
+	if server == nil {
+		return
+	}
+	over := make(chan struct{})
+	go func() {
+		server.GracefulStop()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-p.clock.After(farewell):
+		server.Stop()
+	}
+}
+
+// unlink removes the socket if it is still ours, and returns the server behind it;
+// nil: there is none.
+func (p *plugin) unlink() *grpc.Server {
 	p.mu.Lock()
 	server, own := p.server, p.link.own
 	p.server, p.link.own = nil, socket{}
 	p.mu.Unlock()
-	if server == nil {
-		return
-	}
-	if own == socketAt(p.path) {
+	if server != nil && own == socketAt(p.path) {
 		_ = removeSocket(p.path) // the kubelet clears what is left
 	}
-	server.Stop()
+	return server
 }

@@ -147,7 +147,7 @@ func offered(in Input, devices []facts.Device) (whole []facts.Device, groups []g
 			i, ok := at[resource]
 			if !ok {
 				i, at[resource] = len(groups), len(groups)
-				groups = append(groups, group{resource: resource, product: d.Product + "-MIG-" + m.Profile})
+				groups = append(groups, group{resource: resource, product: d.Product + "-MIG-" + strings.ReplaceAll(m.Profile, "+", ".")})
 			}
 			groups[i].parts = append(groups[i].parts, m)
 		}
