@@ -152,9 +152,9 @@ func (v View) own(b *strings.Builder, s Snapshot) {
 	}
 	single("gpu_expected", "Number of GPUs that the driver has.", float64(len(s.Samples)))
 	single("gpu_present", "Number of GPUs that answer.", float64(present))
-	single("gpu_exporter_driver_up", "Whether the driver answers.", flag(s.Driver))
+	single("gpu_exporter_driver_up", "Whether the driver answers.", truth(s.Driver))
 	if v.Kubernetes {
-		single("gpu_exporter_podresources_up", "Whether the kubelet has said which container has which GPU.", flag(s.OwnersKnown))
+		single("gpu_exporter_podresources_up", "Whether the kubelet has said which container has which GPU.", truth(s.OwnersKnown))
 	}
 	single("gpu_exporter_collection_timestamp_seconds", "When the readings were taken, in seconds since 1970.", float64(s.At.UnixMilli())/1000)
 	single("gpu_exporter_collection_duration_seconds", "How long that took.", s.Took.Seconds())
@@ -166,7 +166,8 @@ func (v View) own(b *strings.Builder, s Snapshot) {
 	}
 }
 
-func flag(b bool) float64 {
+// truth is 1 for true.
+func truth(b bool) float64 {
 	if b {
 		return 1
 	}
