@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gpu-operator/internal/facts"
 )
 
 // TestGuardLetsCallsWaitForEachOther: two calls about the same GPU that both answer
@@ -55,5 +57,18 @@ func TestGuardRefusesBehindAHungCall(t *testing.T) {
 		if ctx.Err() != nil {
 			t.Fatalf("a call after it ended: %v", err)
 		}
+	}
+}
+
+// TestAGPUThatMovedIsKnownOnce: a driver that was loaded anew without one GPU gives
+// the others new numbers, and none is known twice.
+func TestAGPUThatMovedIsKnownOnce(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	c.remember(0, facts.Device{UUID: "a"})
+	c.remember(1, facts.Device{UUID: "b"})
+	c.remember(0, facts.Device{UUID: "b"})
+	if len(c.known) != 1 || c.known[0].UUID != "b" {
+		t.Errorf("known are %v", c.known)
 	}
 }

@@ -38,6 +38,19 @@ func (c *Client) Inventory(ctx context.Context) (facts.Inventory, error) {
 	return inv, nil
 }
 
+// remember keeps what a GPU said of itself. A GPU that was known under another
+// number has moved there: a driver that was loaded anew counts those that are left.
+func (c *Client) remember(i int, d facts.Device) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for j, k := range c.known {
+		if j != i && k.UUID == d.UUID {
+			delete(c.known, j)
+		}
+	}
+	c.known[i] = d
+}
+
 // device looks at one GPU under its guard, and remembers what it said.
 func (c *Client) device(ctx context.Context, s *session, i int) facts.Device {
 	c.mu.Lock()
@@ -48,9 +61,7 @@ func (c *Client) device(ctx context.Context, s *session, i int) facts.Device {
 		d = facts.Device{Index: i, State: facts.DeviceSilent, Fault: err.Error()}
 	}
 	if d.Present() {
-		c.mu.Lock()
-		c.known[i] = d
-		c.mu.Unlock()
+		c.remember(i, d)
 		return d
 	}
 	if seen {
