@@ -54,7 +54,6 @@ func layers() map[string]layer {
 		"test":              outside,
 		"deploy":            outside,
 		"internal/archtest": outside,
-		"internal/zdeps":    outside,
 	}
 }
 

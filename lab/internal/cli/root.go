@@ -69,7 +69,7 @@ reaches the world, and "gpulab down" leaves nothing behind.`,
 		a.upCommand(), a.downCommand(), a.statusCommand(), a.nodeCommand(),
 		a.kubectlCommand(), a.helmCommand(), a.runCommand(), a.execCommand(),
 		a.hostDiffCommand(), a.gpuCommand(), a.imageCommand(), a.assetsCommand(),
-		a.demoCommand(),
+		a.fleetCommand(), a.demoCommand(),
 	)
 	return root
 }
