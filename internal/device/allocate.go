@@ -26,7 +26,7 @@ const (
 // ParseWays reads a comma separated list of ways.
 func ParseWays(v string) ([]Way, error) {
 	var out []Way
-	for _, w := range strings.Split(v, ",") {
+	for w := range strings.SplitSeq(v, ",") {
 		way := Way(strings.TrimSpace(w))
 		if !slices.Contains([]Way{ByCDI, ByCDIAnnotation, ByEnv, ByMounts}, way) {
 			return nil, fmt.Errorf("device list strategy %q is not known, want some of cdi-cri, cdi-annotations, envvar, volume-mounts", way)

@@ -236,7 +236,7 @@ func TestHealth(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, now := Health{}, start
-			for _, e := range strings.Split(tc.events, ", ") {
+			for e := range strings.SplitSeq(tc.events, ", ") {
 				h, now = apply(t, h, e, table, now)
 			}
 			for i, instance := range []int{facts.WholeGPU, 1, 2} {

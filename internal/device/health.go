@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"gpu-operator/internal/facts"
@@ -106,9 +107,7 @@ func recovered(f Fault, action facts.RecoveryAction, now time.Time) bool {
 // time at which it began.
 func (h Health) with(instance int, f Fault) Health {
 	out := Health{faults: map[place]Fault{}}
-	for at, old := range h.faults {
-		out.faults[at] = old
-	}
+	maps.Copy(out.faults, h.faults)
 	at := place{instance, f.Class}
 	if old, ok := out.faults[at]; ok {
 		f.Since = old.Since

@@ -132,7 +132,7 @@ func (t Table) Class(code int) Class {
 
 // codes reads a list of error codes; every says that it names all of them.
 func codes(list string) (every bool, out []int, err error) {
-	for _, f := range strings.Split(list, ",") {
+	for f := range strings.SplitSeq(list, ",") {
 		switch f = strings.TrimSpace(f); f {
 		case "":
 		case "all", "xids":

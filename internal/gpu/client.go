@@ -130,17 +130,17 @@ func initError(path string, ret nvml.Return) error {
 	return fmt.Errorf("initialising %q: %s", path, word(ret))
 }
 
-// word is NVML's own word for a return value; it does not need the library.
+// word is NVML's own word for a return value; those that people meet are given
+// here, as they do not need the library.
 func word(ret nvml.Return) string {
-	switch ret {
-	case nvml.ERROR_DRIVER_NOT_LOADED:
-		return "the driver is not loaded"
-	case nvml.ERROR_GPU_IS_LOST:
-		return "the GPU is lost: it has fallen off the bus or has otherwise become inaccessible"
-	case nvml.ERROR_NO_PERMISSION:
-		return "no permission: the device nodes cannot be opened"
-	case nvml.ERROR_UNINITIALIZED:
-		return "the library is not initialised"
+	given := map[nvml.Return]string{
+		nvml.ERROR_DRIVER_NOT_LOADED: "the driver is not loaded",
+		nvml.ERROR_GPU_IS_LOST:       "the GPU is lost: it has fallen off the bus or has otherwise become inaccessible",
+		nvml.ERROR_NO_PERMISSION:     "no permission: the device nodes cannot be opened",
+		nvml.ERROR_UNINITIALIZED:     "the library is not initialised",
+	}
+	if text, ok := given[ret]; ok {
+		return text
 	}
 	return fmt.Sprintf("%s (NVML error %d)", nvml.ErrorString(ret), int(ret))
 }
@@ -221,7 +221,7 @@ func (c *Client) end(s *session) {
 				return
 			}
 		}
-		s.lib.Shutdown()
+		_ = s.lib.Shutdown() // the session is over either way
 	}()
 }
 

@@ -70,7 +70,7 @@ func (c *Client) watch(ctx context.Context, s *session, d facts.Device, sink fun
 	if err != nil {
 		return err
 	}
-	defer r.set.Free()
+	defer func() { _ = r.set.Free() }() // nothing can be done about a set that stays
 	for {
 		select {
 		case <-ctx.Done():
@@ -113,7 +113,7 @@ func (s *session) register(i int) registration {
 		return registration{err: fmt.Errorf("making an event set: %s", word(ret))}
 	}
 	if ret := h.RegisterEvents(nvml.EventTypeXidCriticalError, set); ret != nvml.SUCCESS {
-		set.Free()
+		_ = set.Free() // what went wrong before is worth more
 		return registration{err: fmt.Errorf("registering for errors: %s", word(ret))}
 	}
 	return registration{set: set}

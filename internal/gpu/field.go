@@ -242,6 +242,7 @@ func decode(f nvml.FieldValue) (float64, bool) {
 		return float64(int64(binary.NativeEndian.Uint64(b))), true
 	case nvml.VALUE_TYPE_UNSIGNED_LONG, nvml.VALUE_TYPE_UNSIGNED_LONG_LONG:
 		return float64(binary.NativeEndian.Uint64(b)), true
+	case nvml.VALUE_TYPE_COUNT: // no type, but the number of them
 	}
 	return 0, false
 }

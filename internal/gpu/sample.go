@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -90,10 +91,10 @@ func (c *Client) Probe(ctx context.Context, uuid string) (facts.Probe, error) {
 		return facts.Probe{State: facts.DeviceLost, Fault: fmt.Sprintf("no GPU %q has answered", uuid), Action: facts.RecoveryUnknown}, nil
 	}
 	p, err := within(ctx, s.devices[index], c.opts.Timeout, func() facts.Probe { return s.probe(index, uuid) })
-	if err != nil {
-		return facts.Probe{State: facts.DeviceSilent, Fault: err.Error(), Action: facts.RecoveryUnknown}, nil
+	if errors.Is(err, errSilent) {
+		return facts.Probe{State: facts.DeviceSilent, Fault: errSilent.Error(), Action: facts.RecoveryUnknown}, nil
 	}
-	return p, nil
+	return p, err
 }
 
 // index finds a GPU that has answered by its UUID.

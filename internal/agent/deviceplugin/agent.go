@@ -118,8 +118,7 @@ func (a *Agent) first(ctx context.Context) error {
 			a.inv = inv
 			a.Health.waiting("")
 			log.Info("Found GPUs", "count", len(inv.Devices), "driver", inv.DriverVersion)
-			a.probe(ctx)
-			return nil
+			return a.probe(ctx)
 		case errors.Is(err, gpu.ErrOtherDriver):
 			return err
 		case err == nil:
@@ -163,7 +162,7 @@ func (a *Agent) probe(ctx context.Context) error {
 		}
 	}
 	all.Wait()
-	if ctx.Err() != nil {
+	if ended(ctx) {
 		return nil
 	}
 	err := errors.Join(errs...)
@@ -286,3 +285,6 @@ func (a *Agent) say(ctx context.Context, about, message string) {
 		logr.FromContextOrDiscard(ctx).Info(message)
 	}
 }
+
+// ended says whether the agent was told to stop; what fails then is no failure.
+func ended(ctx context.Context) bool { return ctx.Err() != nil }

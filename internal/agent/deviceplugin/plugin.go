@@ -141,7 +141,7 @@ func (p *plugin) look(ctx context.Context) {
 	p.health.linked(p.name, l.streams > 0, l.kubelet != socket{}, now)
 	switch next(l, now) {
 	case stepListen:
-		if err := p.listen(); err != nil {
+		if err := p.listen(ctx); err != nil {
 			p.report(ctx, err)
 			return
 		}
@@ -153,14 +153,14 @@ func (p *plugin) look(ctx context.Context) {
 }
 
 // listen makes the socket and serves on it.
-func (p *plugin) listen() error {
+func (p *plugin) listen(ctx context.Context) error {
 	if old := p.unlink(); old != nil {
 		old.Stop()
 	}
 	if err := removeSocket(p.path); err != nil {
 		return err
 	}
-	listener, err := net.Listen("unix", p.path)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", p.path)
 	if err != nil {
 		return fmt.Errorf("listening for the kubelet: %w", err)
 	}

@@ -88,7 +88,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		err := a.step(ctx)
 		wait := a.Settings.Period
 		switch {
-		case ctx.Err() != nil:
+		case ended(ctx):
 			return nil
 		case errors.Is(err, gpu.ErrOtherDriver):
 			return err
@@ -190,3 +190,6 @@ func (a *Agent) say(ctx context.Context, message string) {
 		logr.FromContextOrDiscard(ctx).Info(message)
 	}
 }
+
+// ended says whether the agent was told to stop; what fails then is no failure.
+func ended(ctx context.Context) bool { return ctx.Err() != nil }

@@ -101,7 +101,7 @@ func (a *Agent) collect(ctx context.Context) error {
 	samples, err := a.GPUs.Samples(ctx, a.fields())
 	asking.Wait()
 	switch {
-	case ctx.Err() != nil:
+	case ended(ctx):
 		return nil
 	case errors.Is(err, gpu.ErrOtherDriver):
 		return err
@@ -254,3 +254,6 @@ func (a *Agent) alive() error {
 	}
 	return nil
 }
+
+// ended says whether the agent was told to stop; what fails then is no failure.
+func ended(ctx context.Context) bool { return ctx.Err() != nil }

@@ -3,6 +3,7 @@ package exporter
 import (
 	_ "embed"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -41,7 +42,7 @@ func ParseCounters(text string) ([]Counter, error) {
 	var out []Counter
 	for {
 		row, err := r.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
