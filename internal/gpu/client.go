@@ -19,6 +19,10 @@ import (
 // driver. A process that cannot get another library has to be started anew.
 var ErrOtherDriver = errors.New("the driver that is loaded is of another version than its library here")
 
+// closeWait is how long a call on its way may take before it counts as one that
+// hangs, when the library is closed; waits for events end within it.
+const closeWait = eventWait * time.Millisecond
+
 // Options say where NVML is and how long to wait for it.
 type Options struct {
 	// Library is the path of libnvidia-ml.so.1; empty: the linker's, then the
@@ -38,6 +42,8 @@ type Client struct {
 	current *session
 	// system guards calls that concern no GPU: opening, closing, counting.
 	system guard
+	// ending is closed when the last session that was ended is closed for good.
+	ending chan struct{}
 	// known is what each GPU last said of itself, by index.
 	known map[int]facts.Device
 }
@@ -68,6 +74,11 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 	defer c.mu.Unlock()
 	if c.current != nil {
 		return c.current, nil
+	}
+	// The library's functions are bound once a process: one session ends before the
+	// next begins, unless it hangs.
+	if err := wait(ctx, c.ending, c.opts.Timeout+2*closeWait); err != nil {
+		return nil, err
 	}
 	type result struct {
 		s   *session
@@ -214,10 +225,13 @@ func (c *Client) drop(s *session) {
 // in it: closing it under that call would hang too, or crash.
 func (c *Client) end(s *session) {
 	close(s.stop)
+	ended := make(chan struct{})
+	c.ending = ended
 	go func() {
+		defer close(ended)
 		s.watchers.Wait()
 		for _, g := range s.devices {
-			if !g.close() {
+			if !g.close(closeWait) {
 				return
 			}
 		}
@@ -225,12 +239,40 @@ func (c *Client) end(s *session) {
 	}()
 }
 
-// Close ends the library. A client that is closed opens it again when asked.
+// wait waits until done is closed, at most limit; a nil channel counts as closed. It
+// fails only when the context ends.
+func wait(ctx context.Context, done <-chan struct{}, limit time.Duration) error {
+	if done == nil {
+		return nil
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the driver's management library to close: %w", ctx.Err())
+	}
+	return nil
+}
+
+// Close ends the library and waits for that, but not for a call that hangs. A client that
+// is closed opens it again when asked.
 func (c *Client) Close() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if s := c.current; s != nil {
 		c.current = nil
 		c.end(s)
+	}
+	ending := c.ending
+	c.mu.Unlock()
+	if ending == nil {
+		return
+	}
+	timer := time.NewTimer(c.opts.Timeout + 2*closeWait)
+	defer timer.Stop()
+	select {
+	case <-ending:
+	case <-timer.C:
 	}
 }

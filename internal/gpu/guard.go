@@ -18,6 +18,8 @@ type guard struct {
 	once sync.Once
 	slot chan struct{}
 	hung atomic.Bool
+	// mu makes one step of a call's end and of what that says about hanging.
+	mu sync.Mutex
 }
 
 // enter returns the place that one call takes.
@@ -26,12 +28,15 @@ func (g *guard) enter() chan struct{} {
 	return g.slot
 }
 
-// close lets no further call through, and reports whether none is on its way.
-func (g *guard) close() bool {
+// close lets no further call through, and reports whether the one on its way, if
+// there is one, has ended within limit.
+func (g *guard) close(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
 	select {
 	case g.enter() <- struct{}{}:
 		return true
-	default:
+	case <-timer.C:
 		return false
 	}
 }
@@ -54,9 +59,13 @@ func within[T any](ctx context.Context, g *guard, limit time.Duration, f func() 
 		return none, ctx.Err()
 	}
 	done := make(chan T, 1)
+	answered := false
 	go func() {
 		v := f()
+		g.mu.Lock()
+		answered = true
 		g.hung.Store(false)
+		g.mu.Unlock()
 		<-slot
 		done <- v
 	}()
@@ -64,16 +73,18 @@ func within[T any](ctx context.Context, g *guard, limit time.Duration, f func() 
 	case v := <-done:
 		return v, nil
 	case <-timer.C:
-		g.hung.Store(true)
-		// The answer may have come in this very moment: then nothing hangs.
-		select {
-		case v := <-done:
-			g.hung.Store(false)
-			return v, nil
-		default:
-			return none, errSilent
-		}
 	case <-ctx.Done():
 		return none, ctx.Err()
 	}
+	// The answer may have come in this very moment: then nothing hangs.
+	g.mu.Lock()
+	late := !answered
+	if late {
+		g.hung.Store(true)
+	}
+	g.mu.Unlock()
+	if late {
+		return none, errSilent
+	}
+	return <-done, nil
 }

@@ -1,10 +1,11 @@
 // Package rig puts a simulated GPU machine into a test's directory: its libraries,
 // device files, PCI tree and state, so that code that opens NVML can be tested as it
-// is. The dynamic linker binds a library's functions once a process: use one rig a
-// test program, and change its state between tests.
+// is. The dynamic linker binds a library's functions once a process: there is one
+// rig at a time in a test program, always at the same path.
 package rig
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -27,7 +28,9 @@ type Rig struct {
 // not loaded; sim is the folder of the simulation's sources.
 func New(t testing.TB, sim, model, node string, count int) *Rig {
 	t.Helper()
-	r := &Rig{host: hardware.Host{Root: t.TempDir()}}
+	r := &Rig{host: hardware.Host{Root: filepath.Join(os.TempDir(), fmt.Sprintf("gpusim-rig-%d", os.Getpid()))}}
+	check(t, os.Mkdir(r.host.Root, 0o755))
+	t.Cleanup(func() { check(t, os.RemoveAll(r.host.Root)) })
 	if err := build.Libraries(t.Context(), sim, Version, r.host.Root); err != nil {
 		t.Fatal(err)
 	}

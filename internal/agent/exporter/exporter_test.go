@@ -331,6 +331,7 @@ func TestKubeletErrors(t *testing.T) {
 	}
 	k, server := serveKubelet(t, &v1.ListPodResourcesResponse{})
 	server.Stop()
+	_ = os.Remove(k.socket) // the server may have removed it
 	if err := os.WriteFile(k.socket, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
