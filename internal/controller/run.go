@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -29,6 +30,10 @@ import (
 	"gpu-operator/internal/names"
 	"gpu-operator/internal/operand"
 )
+
+// nodesAtOnce is how many nodes are reconciled side by side: one waits for the API
+// server most of its time.
+const nodesAtOnce = 8
 
 // Options of the operator's process.
 type Options struct {
@@ -72,6 +77,9 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
+	// The API server's own fairness bounds us; a bound of our own only makes nodes wait.
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         cacheOptions(o.Settings.Namespace),
@@ -112,6 +120,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		For(&corev1.Node{}, forNode()).
 		Watches(&v1alpha1.GPUNode{}, &handler.EnqueueRequestForObject{}, forGPUNode()).
 		WatchesRawSource(source.Channel(nodes, &handler.EnqueueRequestForObject{})).
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: nodesAtOnce}).
 		Complete(node); err != nil {
 		return fmt.Errorf("adding the node controller: %w", err)
 	}
