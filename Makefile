@@ -83,7 +83,7 @@ test-all: verify test fuzz bench ## test with the full five minutes at rest, and
 
 .PHONY: test-gpu
 test-gpu: ## Checks that need a real NVIDIA GPU on this machine
-	GPU_REAL=1 $(GO) test -count=1 -v -run GPU ./internal/gpu/... ./internal/agent/toolkit/cdispec/...
+	GPU_REAL=1 $(GO) test -count=1 -v -run TestRealGPU ./internal/gpu
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (10s)
