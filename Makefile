@@ -27,8 +27,8 @@ help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
-demo: root ## From nothing to a Pod on its GPU: a real cluster with simulated GPUs on this machine
-	$(GO) run -C lab ./cmd/gpulab demo
+demo: root $(GPULAB) ## From nothing to a Pod on its GPU: a real cluster with simulated GPUs on this machine
+	$(GPULAB) demo
 
 ##@ Build
 .PHONY: build

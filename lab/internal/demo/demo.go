@@ -223,6 +223,6 @@ func (d demo) show(ctx context.Context) error {
 		}
 	}
 	fmt.Fprintf(d.Out, "\nfingerprint equal on %d nodes: %s\n", len(hashes), hashes[0])
-	fmt.Fprintf(d.Out, "The lab is still up: try `gpulab node add gpu-%d`, `gpulab host-diff gpu-1`, `gpulab gpu set gpu-1 0 temperature=91`; `gpulab down` ends it.\n", d.Nodes+1)
+	fmt.Fprintf(d.Out, "The lab is still up (gpulab is %s): try `gpulab node add gpu-%d`, `gpulab host-diff gpu-1`, `gpulab gpu set gpu-1 0 temperature=91`; `gpulab down` ends it.\n", d.Gpulab, d.Nodes+1)
 	return nil
 }
