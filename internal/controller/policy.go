@@ -102,7 +102,7 @@ func (r *Policy) enforce(ctx context.Context, p *v1.ClusterPolicy) error {
 	s := fleet.Policy()
 	conditions := fleet.Conditions(s, compat.Unsupported(p.Spec), p.Generation)
 	s.State = v1.StateReady
-	if s.ReadyNodes < s.GPUNodes && len(s.BlockedNodes) > 0 || applyErr != nil {
+	if len(s.BlockedNodes) > 0 || applyErr != nil {
 		s.State = v1.StateNotReady
 	}
 	conditions = append(conditions, degraded(applyErr, p.Generation))

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -214,7 +213,7 @@ func slimNode(o any) (any, error) {
 			if slim.Status.Allocatable == nil {
 				slim.Status.Allocatable = corev1.ResourceList{}
 			}
-			slim.Status.Allocatable[name] = ptr.Deref(ptr.To(q.DeepCopy()), q)
+			slim.Status.Allocatable[name] = q.DeepCopy()
 		}
 	}
 	return slim, nil

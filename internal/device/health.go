@@ -50,9 +50,6 @@ func (h Health) Fit(instance int) (bool, Fault) {
 	return true, Fault{}
 }
 
-// Sound says whether no fault stands, of the GPU or of any partition.
-func (h Health) Sound() bool { return len(h.faults) == 0 }
-
 // AfterXID returns the health after the driver reported an error. An error of an
 // application changes nothing; another one of a class that stands renews it.
 func AfterXID(h Health, x facts.XID, t Table, now time.Time) Health {

@@ -122,11 +122,6 @@ type Decision struct {
 	Write bool
 }
 
-// Open reports whether the step's DaemonSet reaches the node, or needs not to.
-func (d Decision) Open() bool {
-	return d.State == v1alpha1.GateOpen || d.State == v1alpha1.GatePreInstalled
-}
-
 // Evaluate decides all gates of one node, in order.
 func Evaluate(f Facts) []Decision {
 	decisions := make([]Decision, 0, len(Steps()))
@@ -267,7 +262,7 @@ func runtimeOpens(f Facts) verdict {
 
 // handlerKnown weighs the toolkit's own proof and what the kubelet was told.
 func handlerKnown(f Facts) verdict {
-	reported := contains(f.Handlers, f.Policy.Handler)
+	reported := slices.Contains(f.Handlers, f.Policy.Handler)
 	e := toolkitEvidence(f)
 	switch {
 	case !f.Policy.Enabled[v1alpha1.StepToolkit] || !f.Policy.NeedsCDI:
@@ -285,7 +280,7 @@ func handlerKnown(f Facts) verdict {
 			return verdict{unknown, "", v1alpha1.ReasonProvenAnew, "the runtime was restarted or the driver changed: the toolkit proves its work again"}
 		}
 		return verdict{no, "", v1alpha1.ReasonHandlerMissing, fmt.Sprintf("the runtime was restarted and reports the handlers %v, not %q", f.Handlers, f.Policy.Handler)}
-	case !contains(e.Handlers, f.Policy.Handler) && !reported:
+	case !slices.Contains(e.Handlers, f.Policy.Handler) && !reported:
 		return verdict{no, "", v1alpha1.ReasonHandlerMissing, fmt.Sprintf("the runtime reports the handlers %v, not %q", e.Handlers, f.Policy.Handler)}
 	}
 	return verdict{answer: yes}
@@ -299,9 +294,4 @@ func toolkitEvidence(f Facts) *v1alpha1.StepEvidence {
 		}
 	}
 	return nil
-}
-
-// contains reports whether list has s.
-func contains(list []string, s string) bool {
-	return slices.Contains(list, s)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -227,7 +228,7 @@ func mutate(r *rand.Rand, f *Facts) {
 func forbidden(f Facts, d Decision, label string) string {
 	opens := d.Write && d.Value == names.GateOpen && label != names.GateOpen
 	e := f.Status.Evidence[0]
-	proof := e.Ready && e.BootID == f.BootID || contains(f.Handlers, "nvidia")
+	proof := e.Ready && e.BootID == f.BootID || slices.Contains(f.Handlers, "nvidia")
 	switch {
 	case opens && !f.Fresh():
 		return "opens on facts of another boot"

@@ -69,6 +69,20 @@ func (r *Root) ReadLedger() (plan.Ledger, error) {
 	}
 }
 
+// Apply carries out changes in a session of their own: under the host's lock, from
+// Begin to End.
+func (r *Root) Apply(cs plan.Changes, o Options) error {
+	s, err := r.Begin(o)
+	if err != nil {
+		return err
+	}
+	_, err = s.Apply(cs)
+	if endErr := s.End(); err == nil {
+		err = endErr
+	}
+	return err
+}
+
 // Begin takes the host's lock, reads the ledger and removes half-written files
 // that a crash left behind. A lock that another process holds is a fault.
 func (r *Root) Begin(o Options) (*Session, error) {

@@ -32,7 +32,6 @@ const (
 	MicroK8sContainerdSocket = "/var/snap/microk8s/common/run/containerd.sock"
 	CRIOSocket               = "/var/run/crio/crio.sock"
 	CRIOConfig               = "/etc/crio/crio.conf"
-	CRIDockerdSocket         = "/run/cri-dockerd.sock"
 	DockerConfig             = "/etc/docker/daemon.json"
 )
 

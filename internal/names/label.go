@@ -27,20 +27,8 @@ const (
 	GatePausedPrefix = "paused-"
 )
 
-// Labels that the operator puts on GPU nodes, and hints that it reads.
-const (
-	LabelGPUPresent = "nvidia.com/gpu.present"
-	// LabelNFDPCI* are the three shapes in which node-feature-discovery says
-	// "PCI device of vendor 10de", depending on its configuration.
-	LabelNFDPCIVendor        = "feature.node.kubernetes.io/pci-10de.present"
-	LabelNFDPCI3DController  = "feature.node.kubernetes.io/pci-0302_10de.present"
-	LabelNFDPCIVGAController = "feature.node.kubernetes.io/pci-0300_10de.present"
-)
-
-// NFDGPULabels returns the node labels that count as a hint that a GPU is there.
-func NFDGPULabels() []string {
-	return []string{LabelNFDPCIVendor, LabelNFDPCI3DController, LabelNFDPCIVGAController}
-}
+// LabelGPUPresent is put on nodes on which a GPU was seen.
+const LabelGPUPresent = "nvidia.com/gpu.present"
 
 // AnnotationGates records, on a Node, which label keys the operator wrote, as a
 // sorted comma separated list of key=value: it removes nothing else.

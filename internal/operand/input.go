@@ -47,6 +47,14 @@ func (in Input) RuntimeClass() string {
 	return names.RuntimeNVIDIA
 }
 
+// MIGStrategy is how MIG devices become resources; none when the policy is silent.
+func (in Input) MIGStrategy() string {
+	if s := in.Policy.Spec.MIG.Strategy; s != "" {
+		return s
+	}
+	return "none"
+}
+
 // ImageRef is the reference of an image of the policy; "" when the built-in one
 // is meant.
 func ImageRef(i v1.ImageSpec) string {

@@ -86,12 +86,3 @@ func stage(f gate.Facts, decisions []gate.Decision) (stage, reason, message stri
 	}
 	return v1alpha1.StageReady, v1alpha1.ReasonReady, fmt.Sprintf("%d GPUs allocatable", f.Allocatable)
 }
-
-// Discovered are the node labels that feature discovery derived; they count in
-// the boot that they were read in, and stay until another boot's replace them.
-func Discovered(s *v1alpha1.GPUNodeStatus) map[string]string {
-	if s == nil || s.Discovery == nil {
-		return nil
-	}
-	return s.Discovery.Labels
-}

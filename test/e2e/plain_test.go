@@ -63,10 +63,10 @@ func (c *cluster) starts(t *testing.T, node string) int {
 	return n
 }
 
-// policyReadyAgain waits until the ClusterPolicy says ready for its generation.
-func (c *cluster) policyReadyAgain(t *testing.T) {
+// policyReady waits until the ClusterPolicy says ready.
+func (c *cluster) policyReady(t *testing.T, within time.Duration) {
 	t.Helper()
-	c.eventually(t, readyWithin, "the ClusterPolicy is ready", func(ctx context.Context) string {
+	c.eventually(t, within, "the ClusterPolicy is ready", func(ctx context.Context) string {
 		p, err := c.policy(ctx)
 		if err != nil {
 			return err.Error()

@@ -53,16 +53,7 @@ func (c *cluster) allReady(nodes ...string) func(context.Context) string {
 
 func onePolicyMakesNodesReady(t *testing.T, c *cluster) {
 	c.eventually(t, readyWithin, "both GPU nodes are ready", c.allReady(hostNode, bareNode))
-	c.eventually(t, 30*time.Second, "the ClusterPolicy is ready", func(ctx context.Context) string {
-		p, err := c.policy(ctx)
-		if err != nil {
-			return err.Error()
-		}
-		if p.Status.State != "ready" {
-			return fmt.Sprintf("state %q, conditions %+v", p.Status.State, p.Status.Conditions)
-		}
-		return ""
-	})
+	c.policyReady(t, 30*time.Second)
 	for _, name := range []string{hostNode, bareNode} {
 		g, err := c.gpuNode(t.Context(), name)
 		if err != nil {

@@ -67,7 +67,7 @@ func nothingAtRest(t *testing.T, c *cluster) {
 	if file == "" {
 		t.Fatalf("%s must name the API server's audit log", auditLog)
 	}
-	c.policyReadyAgain(t)
+	c.policyReady(t, readyWithin)
 	c.eventually(t, 2*time.Minute, "the last change has been reported", func(context.Context) string {
 		return quietFor(t, file, 15*time.Second)
 	})

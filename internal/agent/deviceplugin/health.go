@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"gpu-operator/internal/agent/probe"
 )
 
 // unheard is how long the kubelet may go without a stream before the process counts
@@ -28,15 +30,7 @@ func NewHealth(now func() time.Time) *Health {
 // Handler serves /healthz and /readyz.
 func (h *Health) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for path, check := range map[string]func() error{"/healthz": h.alive, "/readyz": h.ready} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-			if err := check(); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-			_, _ = w.Write([]byte("ok\n"))
-		})
-	}
+	probe.Handle(mux, map[string]func() error{"/healthz": h.alive, "/readyz": h.ready})
 	return mux
 }
 

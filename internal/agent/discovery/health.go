@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"gpu-operator/internal/agent/probe"
 )
 
 // stuck is how long no step may end before the process counts as stuck.
@@ -29,15 +31,7 @@ func NewHealth(now func() time.Time, period time.Duration) *Health {
 // Handler serves /healthz and /readyz.
 func (h *Health) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for path, check := range map[string]func() error{"/healthz": h.alive, "/readyz": h.ready} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-			if err := check(); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-			_, _ = w.Write([]byte("ok\n"))
-		})
-	}
+	probe.Handle(mux, map[string]func() error{"/healthz": h.alive, "/readyz": h.ready})
 	return mux
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"gpu-operator/internal/agent/probe"
 	"gpu-operator/internal/facts"
 	"gpu-operator/internal/gpu"
 )
@@ -217,15 +218,7 @@ func (a *Agent) Handler() http.Handler {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_ = Render(w, *s, a.View) // the reader has gone
 	})
-	for path, check := range map[string]func() error{"/health": a.ready, "/healthz": a.alive, "/readyz": a.ready} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-			if err := check(); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-			_, _ = w.Write([]byte("ok\n"))
-		})
-	}
+	probe.Handle(mux, map[string]func() error{"/health": a.ready, "/healthz": a.alive, "/readyz": a.ready})
 	return mux
 }
 

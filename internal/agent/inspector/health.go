@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"gpu-operator/internal/agent/probe"
 )
 
 // stuckAfter is how long no look at the host may take before the process counts as
@@ -26,8 +28,7 @@ func NewHealth(now func() time.Time) *Health { return &Health{now: now, seen: no
 // Handler serves /healthz and /readyz.
 func (h *Health) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", h.answer(h.alive))
-	mux.HandleFunc("/readyz", h.answer(h.ready))
+	probe.Handle(mux, map[string]func() error{"/healthz": h.alive, "/readyz": h.ready})
 	return mux
 }
 
@@ -63,15 +64,4 @@ func (h *Health) ready() error {
 		return fmt.Errorf("the GPUNode's status was not written yet")
 	}
 	return nil
-}
-
-// answer turns a check into a handler.
-func (h *Health) answer(check func() error) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		if err := check(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = w.Write([]byte("ok\n"))
-	}
 }

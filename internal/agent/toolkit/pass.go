@@ -246,15 +246,7 @@ func (a *Agent) apply(ctx context.Context, cs plan.Changes) error {
 			logr.FromContextOrDiscard(ctx).Info("Changing host", "change", c.String())
 		}
 	}
-	s, err := a.deps.Root.Begin(host.Options{Payload: a.deps.Payload})
-	if err != nil {
-		return err
-	}
-	_, err = s.Apply(cs)
-	if endErr := s.End(); err == nil {
-		err = endErr
-	}
-	return err
+	return a.deps.Root.Apply(cs, host.Options{Payload: a.deps.Payload})
 }
 
 // handlers are the handlers with their binaries.

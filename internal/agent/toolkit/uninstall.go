@@ -180,15 +180,7 @@ func (a *Agent) take(ctx context.Context, cs plan.Changes) error {
 	if len(cs) == 0 {
 		return nil
 	}
-	s, err := a.deps.Root.Begin(host.Options{})
-	if err != nil {
-		return err
-	}
-	_, err = s.Apply(cs)
-	if endErr := s.End(); err == nil {
-		err = endErr
-	}
-	return err
+	return a.deps.Root.Apply(cs, host.Options{})
 }
 
 // split parts an undo into what the daemon reads, which is whatever does not lie

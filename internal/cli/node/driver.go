@@ -101,17 +101,5 @@ func runDriver(ctx context.Context) error {
 		Root: roots.Host, Driver: inspector.NewScanner(roots, runtime.GOARCH).Driver, Wanted: os.Getenv(names.EnvDriverVersion),
 		Now: time.Now, Pause: pause, Ready: health.SetReady,
 	})
-	failed := make(chan error, 1)
-	go func() { failed <- health.Serve(ctx, driverListen) }()
-	done := make(chan error, 1)
-	go func() { done <- a.Run(ctx) }()
-	select {
-	case err := <-done:
-		return err
-	case err := <-failed:
-		if err != nil {
-			return fmt.Errorf("serving probes: %w", err)
-		}
-		return <-done
-	}
+	return besideProbes(func() error { return health.Serve(ctx, driverListen) }, func() error { return a.Run(ctx) })
 }

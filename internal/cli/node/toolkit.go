@@ -157,7 +157,7 @@ func (o *toolkitOffline) apply() error {
 		return err
 	}
 	defer root.Close()
-	if err := carryOut(root, cs, host.Options{Payload: agent.NewPayload(o.payload)}); err != nil {
+	if err := root.Apply(cs, host.Options{Payload: agent.NewPayload(o.payload)}); err != nil {
 		return err
 	}
 	return o.print(cs, cs.Effective(), append(w.Decision.Notes, o.restartNote(cs)...))
@@ -185,23 +185,10 @@ func (o *toolkitOffline) undo() error {
 	if err != nil {
 		return err
 	}
-	if err := carryOut(root, cs, host.Options{}); err != nil {
+	if err := root.Apply(cs, host.Options{}); err != nil {
 		return err
 	}
 	return o.print(cs, cs, o.restartNote(cs))
-}
-
-// carryOut applies changes under the host's lock.
-func carryOut(root *host.Root, cs plan.Changes, o host.Options) error {
-	s, err := root.Begin(o)
-	if err != nil {
-		return err
-	}
-	_, err = s.Apply(cs)
-	if endErr := s.End(); err == nil {
-		err = endErr
-	}
-	return err
 }
 
 // compare prints and reports by the exit status whether anything differs.

@@ -73,12 +73,22 @@ func withToolkitAgent(cmd *cobra.Command, f func(context.Context, *agent.Agent) 
 		return err
 	}
 	a := agent.New(cfg, deps)
-	failed := make(chan error, 1)
+	var probes func() error
 	if cfg.Listen != "" {
-		go func() { failed <- a.Health().Serve(ctx, cfg.Listen) }()
+		probes = func() error { return a.Health().Serve(ctx, cfg.Listen) }
+	}
+	return besideProbes(probes, func() error { return f(ctx, a) })
+}
+
+// besideProbes runs an agent beside its probes' server (nil: none) and returns when
+// the agent ends, or the server fails.
+func besideProbes(probes, run func() error) error {
+	failed := make(chan error, 1)
+	if probes != nil {
+		go func() { failed <- probes() }()
 	}
 	done := make(chan error, 1)
-	go func() { done <- f(ctx, a) }()
+	go func() { done <- run() }()
 	select {
 	case err := <-done:
 		return err

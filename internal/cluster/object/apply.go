@@ -53,8 +53,6 @@ func (a *Applier) Apply(ctx context.Context, want client.Object) (bool, error) {
 		return false, fmt.Errorf("encoding %s: %w", name(want), err)
 	}
 	hash, key := sha256.Sum256(data), name(want)
-	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(want.GetObjectKind().GroupVersionKind())
 	typed, ok := want.DeepCopyObject().(client.Object)
 	if !ok {
 		return false, fmt.Errorf("applying %s: not an object", key)
@@ -74,7 +72,7 @@ func (a *Applier) Apply(ctx context.Context, want client.Object) (bool, error) {
 		return false, fmt.Errorf("encoding %s: %w", key, err)
 	}
 	delete(content, "status")
-	live.SetUnstructuredContent(content)
+	live := &unstructured.Unstructured{Object: content}
 	unstructured.RemoveNestedField(live.Object, "metadata", "creationTimestamp")
 	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(live), client.FieldOwner(names.FieldManagerOperator), client.ForceOwnership)
 	if err != nil {

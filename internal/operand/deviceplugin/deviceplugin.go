@@ -14,10 +14,6 @@ import (
 // Objects of the device plugin.
 func Objects(in operand.Input) []client.Object {
 	spec := in.Policy.Spec
-	mig := spec.MIG.Strategy
-	if mig == "" {
-		mig = "none"
-	}
 	return []client.Object{operand.DaemonSet(in, operand.Spec{
 		Name:      names.DaemonSetDevicePlugin,
 		Container: "nvidia-device-plugin",
@@ -27,7 +23,7 @@ func Objects(in operand.Input) []client.Object {
 		Env: []corev1.EnvVar{
 			operand.NodeName(),
 			operand.Env(names.EnvVisibleDevices, "all"),
-			operand.Env(names.EnvMIGStrategy, mig),
+			operand.Env(names.EnvMIGStrategy, in.MIGStrategy()),
 			operand.Env(names.EnvDeviceListStrat, "cdi-annotations,cdi-cri"),
 			operand.Env(names.EnvGPUSysfs, names.ContainerSysfsMount),
 		},

@@ -15,10 +15,6 @@ import (
 // Objects of GPU feature discovery.
 func Objects(in operand.Input) []client.Object {
 	spec := in.Policy.Spec
-	mig := spec.MIG.Strategy
-	if mig == "" {
-		mig = "none"
-	}
 	return []client.Object{operand.DaemonSet(in, operand.Spec{
 		Name:      names.DaemonSetFeatureDiscovery,
 		Container: "gpu-feature-discovery",
@@ -29,7 +25,7 @@ func Objects(in operand.Input) []client.Object {
 			operand.NodeName(),
 			operand.Env(names.EnvHostRoot, names.HostMount),
 			operand.Env(names.EnvVisibleDevices, "all"),
-			operand.Env(names.EnvMIGStrategy, mig),
+			operand.Env(names.EnvMIGStrategy, in.MIGStrategy()),
 			operand.Env(names.EnvGPUSysfs, names.ContainerSysfsMount),
 			operand.Env("GFD_MACHINE_TYPE_FILE", names.HostMount+names.MachineTypeDir+"/product_name"),
 		},

@@ -178,7 +178,11 @@ func (f *fleet) report(ctx context.Context) {
 			if n == nil {
 				continue
 			}
-			if err := f.do(ctx, n, Next(n, g)); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			next := Next(n, g)
+			if next.Nothing() {
+				continue
+			}
+			if err := f.do(ctx, n, next); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				fmt.Fprintf(f.Out, "node %s: %v\n", name, err)
 			}
 		}

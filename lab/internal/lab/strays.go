@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,40 +77,4 @@ func commandLine(pid int) string {
 	const enough = 80
 	line := strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " "))
 	return line[:min(len(line), enough)]
-}
-
-// unmountBelow unmounts everything at or below a folder, deepest first.
-func unmountBelow(dir string) error {
-	b, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return fmt.Errorf("reading the list of mounts: %w", err)
-	}
-	var errs []error
-	for _, m := range mountsBelow(string(b), dir) {
-		if err := unix.Unmount(m, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("unmounting %q: %w", m, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// mountsBelow lists the mount points of a mountinfo text at or below dir, the
-// last mounted first.
-func mountsBelow(mountinfo, dir string) []string {
-	const pointField = 4
-	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-	dir = filepath.Clean(dir)
-	var out []string
-	for line := range strings.Lines(mountinfo) {
-		f := strings.Fields(line)
-		if len(f) <= pointField {
-			continue
-		}
-		point := unescape.Replace(f[pointField])
-		if point == dir || strings.HasPrefix(point, dir+"/") {
-			out = append(out, point)
-		}
-	}
-	slices.Reverse(out)
-	return out
 }

@@ -11,6 +11,7 @@ import (
 	"gpu-operator/lab/internal/build"
 	"gpu-operator/lab/internal/controlplane"
 	"gpu-operator/lab/internal/image"
+	"gpu-operator/lab/internal/mount"
 	"gpu-operator/lab/internal/netns"
 	"gpu-operator/lab/internal/node"
 )
@@ -157,7 +158,7 @@ func (l *Lab) Down(ctx context.Context) error {
 	if err := netns.Down(ctx); err != nil {
 		errs = append(errs, fmt.Errorf("removing the lab's network: %w", err))
 	}
-	errs = append(errs, unmountBelow(l.State), unmountBelow(l.Run))
+	errs = append(errs, mount.UnmountBelow(l.State), mount.UnmountBelow(l.Run))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("taking the lab down (run it again when the cause is gone): %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpu-operator/lab/internal/mount"
 	"gpu-operator/lab/internal/netns"
 )
 
@@ -31,7 +32,7 @@ func (n *Node) boot(ctx context.Context) error {
 	if n.Leader() != 0 {
 		return nil
 	}
-	if !mounted(n.Root()) {
+	if !mount.At(n.Root()) {
 		return fmt.Errorf("the root of node %q is not mounted: it was made in another boot of the machine; remove and add the node", n.Spec.Name)
 	}
 	procs, err := makeCgroups(cgroupName(n.Spec.Name))

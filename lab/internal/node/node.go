@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"gpu-operator/lab/internal/hostdiff"
+	"gpu-operator/lab/internal/mount"
 	"gpu-operator/lab/internal/netns"
 )
 
@@ -209,7 +210,7 @@ func (n *Node) Remove(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := unmountBelow(n.dir); err != nil {
+	if err := mount.UnmountBelow(n.dir); err != nil {
 		return err
 	}
 	if err := removeCgroups(cgroupName(n.Spec.Name)); err != nil {

@@ -78,22 +78,6 @@ func waitGone(ctx context.Context, path string, within time.Duration) bool {
 	return true
 }
 
-// mounted reports whether something is mounted exactly at path.
-func mounted(path string) bool {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if fields := strings.Fields(lines.Text()); len(fields) > 4 && fields[4] == path {
-			return true
-		}
-	}
-	return false
-}
-
 // cgroupName names the cgroups of a node.
 func cgroupName(node string) string { return "gpulab-" + node }
 

@@ -1,13 +1,11 @@
 package node
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sort"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -122,35 +120,6 @@ func (n *Node) emptyDir(d string) error {
 	}
 	if err := unix.Setxattr(n.Upper()+d, "trusted.overlay.opaque", []byte("y"), 0); err != nil {
 		return fmt.Errorf("emptying %q: %w", d, err)
-	}
-	return nil
-}
-
-// unmountBelow unmounts everything mounted at or below dir, deepest first.
-func unmountBelow(dir string) error {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return fmt.Errorf("reading mounts: %w", err)
-	}
-	defer f.Close()
-	var points []string
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) > 4 && (fields[4] == dir || strings.HasPrefix(fields[4], dir+"/")) {
-			points = append(points, fields[4])
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("reading mounts: %w", err)
-	}
-	sort.Sort(sort.Reverse(sort.StringSlice(points)))
-	for _, p := range points {
-		if err := unix.Unmount(p, 0); err != nil {
-			if err := unix.Unmount(p, unix.MNT_DETACH); err != nil {
-				return fmt.Errorf("unmounting %q: %w", p, err)
-			}
-		}
 	}
 	return nil
 }
