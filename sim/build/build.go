@@ -43,7 +43,7 @@ func Libraries(ctx context.Context, sim, driver, out string) error {
 		soname  string
 		sources []string
 	}{
-		{"libnvidia-ml.so", []string{nvml + "/core.c", nvml + "/device.c", nvml + "/health.c", nvml + "/state.c", stubs}},
+		{"libnvidia-ml.so", []string{nvml + "/core.c", nvml + "/device.c", nvml + "/health.c", nvml + "/mig.c", nvml + "/state.c", stubs}},
 		{"libcuda.so", []string{filepath.Join(sim, "cuda/cuda.c"), nvml + "/state.c"}},
 	} {
 		file := lib.soname + "." + driver

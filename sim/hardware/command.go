@@ -9,9 +9,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"time"
-
-	"gpu-operator/sim/machine"
 )
 
 // ExitError is the exit status of a program that ran in our place.
@@ -122,15 +119,7 @@ func (c *Command) set(h Host) error {
 	if err != nil {
 		return fmt.Errorf("%q is not the index of a GPU", c.Args[0])
 	}
-	r, err := h.Record()
-	if err != nil {
-		return err
-	}
-	next, err := machine.Set(r, index, c.Args[1:], time.Now())
-	if err != nil {
-		return err
-	}
-	return h.Store(next)
+	return h.Set(index, c.Args[1:])
 }
 
 // show prints the state.

@@ -12,15 +12,21 @@ import (
 	"gpu-operator/sim/machine"
 )
 
-// newHost is a node's root with n GPUs and, in the OS image, an empty driver.
+// newHost is a node's root with n T4s and, in the OS image, an empty driver.
 func newHost(t *testing.T, gpus int) Host {
 	t.Helper()
+	return newHostOf(t, "T4", gpus)
+}
+
+// newHostOf is the same with GPUs of a model.
+func newHostOf(t *testing.T, name string, gpus int) Host {
+	t.Helper()
 	h := Host{Root: t.TempDir()}
-	data, err := os.ReadFile("../machines/T4.yaml")
+	data, err := os.ReadFile("../machines/" + name + ".yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := machine.ParseModel("T4", data)
+	model, err := machine.ParseModel(name, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +118,68 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	if err := h.Load("/run/nvidia/driver"); !errors.Is(err, ErrInUse) {
 		t.Errorf("another version over a loaded one: %v", err)
+	}
+}
+
+// TestMIGCapabilities: each partition has its capability devices, and only those that
+// there are; the minors are the ones that mig-minors lists.
+func TestMIGCapabilities(t *testing.T) {
+	t.Parallel()
+	h := newHostOf(t, "A100-SXM4-40GB", 2)
+	if err := errors.Join(h.Boot(), h.Load("/"), h.Set(1, []string{"mig=3g.20gb,1g.5gb"})); err != nil {
+		t.Fatal(err)
+	}
+	minors, err := os.ReadFile(h.path(proc, "driver/nvidia-caps/mig-minors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// gpu1 starts at 3 + 15 GPU instances of 9 minors each
+	for _, line := range []string{"config 1\n", "gpu0/gi1/access 12\n", "gpu1/gi1/access 147\n", "gpu1/gi7/ci0/access 202\n"} {
+		if !strings.Contains(string(minors), line) {
+			t.Errorf("mig-minors lacks %q", line)
+		}
+	}
+	access, err := os.ReadFile(h.path(capsProc, "gpu1/mig/gi7/ci0/access"))
+	if err != nil || !strings.HasPrefix(string(access), "DeviceFileMinor: 202\n") {
+		t.Errorf("the compute instance's capability reads %q, %v", access, err)
+	}
+	for path, want := range map[string]bool{
+		"dev/nvidia-caps/nvidia-cap1": true, "dev/nvidia-caps/nvidia-cap147": true, "dev/nvidia-caps/nvidia-cap202": true,
+		"dev/nvidia-caps/nvidia-cap12": false, capsProc + "/gpu0/mig/gi1/access": false,
+	} {
+		if h.has(path) != want {
+			t.Errorf("%s is there: %v", path, !want)
+		}
+	}
+	if err := h.Set(1, []string{"mig=off"}); err != nil {
+		t.Fatal(err)
+	}
+	if h.has("dev/nvidia-caps/nvidia-cap147") || !h.has("dev/nvidia-caps/nvidia-cap1") {
+		t.Error("after MIG was turned off: a partition's device is left, or the driver's own is gone")
+	}
+	if err := h.Unload(func() ([]string, error) { return nil, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if h.has(capsDir) || h.has(proc+"/driver/nvidia-caps") {
+		t.Error("capabilities are left after the driver was unloaded")
+	}
+}
+
+// TestVersion: the driver of a root is the one that its link names.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 1)
+	if err := h.write("usr/lib/x86_64-linux-gnu/libnvidia-ml.so.570.86.15", ""); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := h.Version("/"); err == nil || !strings.Contains(err.Error(), "2 versions of the driver and no link") {
+		t.Errorf("two libraries without a link: %q, %v", v, err)
+	}
+	if err := os.Symlink("libnvidia-ml.so.570.86.15", h.path("usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1")); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := h.Version("/"); err != nil || v != "570.86.15" {
+		t.Errorf("version %q, %v", v, err)
 	}
 }
 

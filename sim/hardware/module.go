@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,12 +27,20 @@ const (
 // ErrInUse says that a module cannot be taken away while somebody holds it.
 var ErrInUse = errors.New("module nvidia is in use")
 
-// Version is the version of the driver in a driver root, by the name of its library.
+// Version is the version of the driver in a driver root, by the name of the library
+// that its users open: one that a link names, else the only one there.
 func (h Host) Version(driverRoot string) (string, error) {
 	for _, dir := range []string{"usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64"} {
-		found, err := filepath.Glob(h.path(driverRoot, dir, "libnvidia-ml.so.*.*"))
+		const library = "libnvidia-ml.so."
+		if to, err := os.Readlink(h.path(driverRoot, dir, library+"1")); err == nil {
+			return strings.TrimPrefix(filepath.Base(to), library), nil
+		}
+		found, err := filepath.Glob(h.path(driverRoot, dir, library+"*.*"))
 		if err != nil {
 			return "", fmt.Errorf("looking for the driver's library: %w", err)
+		}
+		if len(found) > 1 {
+			return "", fmt.Errorf("driver root %q has %d versions of the driver and no link %s1 that chooses one", driverRoot, len(found), library)
 		}
 		if len(found) > 0 {
 			return strings.TrimPrefix(filepath.Base(found[0]), "libnvidia-ml.so."), nil
@@ -53,6 +62,10 @@ func (h Host) Loaded() string {
 // bound, device nodes made, and the state record placed where the driver's
 // libraries find it. A loaded module of the same version is left as it is.
 func (h Host) Load(driverRoot string) error {
+	return h.locked(func() error { return h.load(driverRoot) })
+}
+
+func (h Host) load(driverRoot string) error {
 	m, err := h.Machine()
 	if err != nil {
 		return err
@@ -69,14 +82,73 @@ func (h Host) Load(driverRoot string) error {
 	} else if loaded == version {
 		return h.placeRecord(driverRoot, version, nil)
 	}
-	record := machine.NewRecord(m, version)
+	record := machine.NewRecord(m, version, time.Now())
+	if err := h.dropRecords(driverRoot); err != nil {
+		return err
+	}
 	if err := h.placeRecord(driverRoot, version, &record); err != nil {
 		return err
 	}
 	if err := h.deviceNodes(m); err != nil {
 		return err
 	}
+	if err := h.showMIG(record); err != nil {
+		return err
+	}
 	return h.showModule(m, version)
+}
+
+// dropRecords removes what drivers of former boots left in a driver root: nothing
+// else tells a library that its module is not the one that is loaded.
+func (h Host) dropRecords(driverRoot string) error {
+	old, err := filepath.Glob(h.path(recordPath(driverRoot, "*")))
+	if err != nil {
+		return fmt.Errorf("looking for former drivers' state: %w", err)
+	}
+	for _, f := range old {
+		if err := os.Remove(f); err != nil {
+			return fmt.Errorf("removing a former driver's state: %w", err)
+		}
+	}
+	return nil
+}
+
+// locked runs f while no other process changes the driver's state.
+func (h Host) locked(f func() error) error {
+	if err := os.MkdirAll(h.path(Tree), 0o755); err != nil {
+		return fmt.Errorf("making the simulated kernel's directory: %w", err)
+	}
+	lock, err := os.OpenFile(h.path(Tree, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the lock of the driver's state: %w", err)
+	}
+	defer lock.Close() // unlocks
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("locking the driver's state: %w", err)
+	}
+	return f()
+}
+
+// Set changes values of one GPU of the loaded driver: key=value, as machine.Set
+// takes them. Changes by several processes at once all happen.
+func (h Host) Set(gpu int, pairs []string) error {
+	return h.locked(func() error {
+		now, err := h.Record()
+		if err != nil {
+			return err
+		}
+		next, err := machine.Set(now, gpu, pairs, time.Now())
+		if err != nil {
+			return err
+		}
+		if err := h.store(next); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(pairs, func(p string) bool { return strings.HasPrefix(p, "mig=") }) {
+			return nil
+		}
+		return h.showMIG(next)
+	})
 }
 
 // recordPath is where the libraries of a driver root look for the record.
@@ -144,9 +216,9 @@ func (h Host) Record() (machine.Record, error) {
 	return machine.Record{}, errors.New("no driver is loaded: there is no state to show or change")
 }
 
-// Store writes a record to every place, in place: libraries in containers have
+// store writes a record to every place, in place: libraries in containers have
 // these very files mounted.
-func (h Host) Store(r machine.Record) error {
+func (h Host) store(r machine.Record) error {
 	data, err := machine.FormatRecord(r)
 	if err != nil {
 		return err
@@ -221,7 +293,7 @@ func (h Host) showModule(m machine.Machine, version string) error {
 		proc + "/modules": kernelModules + "nvidia_uvm 4956160 0 - Live 0x0000000000000000\nnvidia_modeset 1355776 0 - Live 0x0000000000000000\n" +
 			"nvidia 54120448 2 nvidia_uvm,nvidia_modeset, Live 0x0000000000000000\n",
 		proc + "/devices": strings.Replace(kernelDevices, "\n\nBlock", fmt.Sprintf(
-			"\n%d nvidia\n%d nvidia-modeset\n%d nvidiactl\n%d nvidia-uvm\n\nBlock", majorNVIDIA, majorNVIDIA, majorNVIDIA, majorUVM), 1),
+			"\n%d nvidia\n%d nvidia-modeset\n%d nvidiactl\n%d nvidia-caps\n%d nvidia-uvm\n\nBlock", majorNVIDIA, majorNVIDIA, majorNVIDIA, majorCaps, majorUVM), 1),
 		mod + "/nvidia/refcnt":         "2\n",
 		mod + "/nvidia_uvm/refcnt":     "0\n",
 		mod + "/nvidia_modeset/refcnt": "0\n",
@@ -249,6 +321,10 @@ func (h Host) showModule(m machine.Machine, version string) error {
 
 // Unload takes the modules away. inUse says who holds a device; a held module stays.
 func (h Host) Unload(inUse func() ([]string, error)) error {
+	return h.locked(func() error { return h.unload(inUse) })
+}
+
+func (h Host) unload(inUse func() ([]string, error)) error {
 	if h.Loaded() == "" {
 		return nil
 	}
@@ -267,7 +343,7 @@ func (h Host) Unload(inUse func() ([]string, error)) error {
 	if err != nil {
 		return err
 	}
-	gone := []string{mod + "/nvidia", mod + "/nvidia_uvm", mod + "/nvidia_modeset", proc + "/driver/nvidia", recordList,
+	gone := []string{mod + "/nvidia", mod + "/nvidia_uvm", mod + "/nvidia_modeset", proc + "/driver/nvidia", proc + "/driver/nvidia-caps", capsDir, recordList,
 		"dev/nvidiactl", "dev/nvidia-modeset", "dev/nvidia-uvm", "dev/nvidia-uvm-tools"}
 	for _, g := range m.GPUs {
 		gone = append(gone, fmt.Sprintf("dev/nvidia%d", g.Minor), filepath.Join(pci, g.Bus, "driver"))

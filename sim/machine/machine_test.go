@@ -81,7 +81,7 @@ func TestBadModels(t *testing.T) {
 		"no slots":      {strings.Replace(good, "slots: [{bus: \"0000:01:00.0\"}]\n", "", 1), `field "slots" is empty`},
 		"no memory":     {strings.Replace(good, "memory.total: \"1\", ", "", 1), `field "values.memory.total" is missing`},
 		"unknown field": {good + "colour: green\n", `unknown field "colour"`},
-		"bad number":    {strings.Replace(good, `temperature: "30"`, `temperature: "warm"`, 1), `value "warm" of "temperature" is not a number`},
+		"bad number":    {strings.Replace(good, `temperature: "30"`, `temperature: "warm"`, 1), `value "warm" of "temperature" is not a whole number`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,7 +99,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := NewRecord(m, "550.163.01")
+	r := NewRecord(m, "550.163.01", time.Unix(1000, 0))
 	data, err := FormatRecord(r)
 	if err != nil {
 		t.Fatal(err)
@@ -131,13 +131,20 @@ func TestSet(t *testing.T) {
 		err   string
 	}{
 		"a temperature":      {0, []string{"temperature=91"}, map[string]string{"temperature": "91"}, ""},
-		"an XID is an event": {0, []string{"xid=79", "xid=79"}, map[string]string{"xid": "79", "xid.sequence": "2"}, ""},
+		"an XID is an event": {0, []string{"xid=79", "xid=79"}, map[string]string{"xid": "79", "xid.sequence": "2", "xid.log": "79 79"}, ""},
 		"a process":          {0, []string{"process.1=12:4096"}, map[string]string{"process.1": "12:4096"}, ""},
 		"a process ends":     {0, []string{"process.1=12:4096", "process.1="}, map[string]string{"process.1": ""}, ""},
 		"no such GPU":        {1, []string{"xid=1"}, nil, "this machine has GPUs 0 to 0, not 1"},
 		"unknown key":        {0, []string{"colour=green"}, nil, `key "colour" cannot be set; these can:`},
 		"not a pair":         {0, []string{"temperature"}, nil, "is not key=value"},
-		"bad number":         {0, []string{"power=much"}, nil, "is not a number"},
+		"bad number":         {0, []string{"power=much"}, nil, "is not a number from 0"},
+		"not a number":       {0, []string{"power=NaN"}, nil, "is not a number from 0"},
+		"too large":          {0, []string{"power=1e30"}, nil, "is not a number from 0"},
+		"negative":           {0, []string{"temperature=-4"}, nil, "is not a whole number from 0"},
+		"half an XID":        {0, []string{"xid=1.5"}, nil, "is not the code of an XID"},
+		"no partitions":      {0, []string{"mig=on"}, nil, "cannot be partitioned"},
+		"a newline":          {0, []string{"process.1\n=1:1"}, nil, "newline"},
+		"two values":         {0, []string{"hang=true=false"}, nil, "holds a '='"},
 		"bad flag":           {0, []string{"lost=maybe"}, nil, "is not true or false"},
 		"bad hang":           {0, []string{"hang=-1"}, nil, "is not true, false or a number of seconds"},
 		"bad process":        {0, []string{"process.1=x"}, nil, "is not pid:bytes"},

@@ -33,6 +33,9 @@ type Model struct {
 	// Values are what NVML answers, by key of the record; the same for all GPUs of
 	// the model when idle.
 	Values map[string]string `json:"values"`
+	// MIGProfiles are the sizes that a GPU can be cut into; none for a model that
+	// cannot be partitioned.
+	MIGProfiles []MIGProfile `json:"migProfiles,omitempty"`
 	// Slots bound how many GPUs a machine of this model can have.
 	Slots []Slot `json:"slots"`
 }
@@ -54,6 +57,11 @@ func ParseModel(name string, data []byte) (Model, error) {
 	for _, key := range []string{"memory.total", "architecture", "cc.major", "temperature", "power"} {
 		if m.Values[key] == "" {
 			return m, fmt.Errorf("machine model %q: field %q is missing", name, "values."+key)
+		}
+	}
+	for _, p := range m.MIGProfiles {
+		if err := p.check(); err != nil {
+			return m, fmt.Errorf("machine model %q: %w", name, err)
 		}
 	}
 	for key, v := range m.Values {
@@ -99,6 +107,9 @@ func Make(node string, m Model, count int) (Machine, error) {
 		v["name"], v["minor"], v["numa"] = m.Product, fmt.Sprint(i), fmt.Sprint(s.NUMA)
 		v["pci.bus_id"] = strings.ToUpper("0000" + s.Bus)
 		v["pci.device_id"], v["pci.subsystem_id"] = m.DeviceID, m.SubsystemID
+		for _, p := range m.MIGProfiles {
+			v[profilePrefix+p.Name] = p.value()
+		}
 		out.GPUs = append(out.GPUs, GPU{
 			Minor: i, Bus: strings.ToLower(s.Bus), NUMA: s.NUMA, DeviceID: m.DeviceID[2:6], Class: m.Class,
 			Product: m.Product, Values: v,
@@ -109,7 +120,11 @@ func Make(node string, m Model, count int) (Machine, error) {
 
 // identity is a UUID that follows from node and index.
 func identity(node string, index int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "gpusim %s %d", node, index))
+	return hexIdentity(sha256.Sum256(fmt.Appendf(nil, "gpusim %s %d", node, index)))
+}
+
+// hexIdentity writes the start of a hash in the form of a UUID.
+func hexIdentity(sum [sha256.Size]byte) string {
 	h := hex.EncodeToString(sum[:16])
 	return fmt.Sprintf("%s-%s-%s-%s-%s", h[:8], h[8:12], h[12:16], h[16:20], h[20:])
 }

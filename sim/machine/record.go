@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // HeaderSize is the length of a record's first part in bytes; the body follows.
@@ -24,8 +25,9 @@ type Record struct {
 	GPUs     []map[string]string
 }
 
-// NewRecord is the state of a machine right after its driver was loaded.
-func NewRecord(m Machine, driver string) Record {
+// NewRecord is the state of a machine whose driver was loaded at a moment: GPUs use
+// energy from then on.
+func NewRecord(m Machine, driver string, loaded time.Time) Record {
 	r := Record{Sequence: 1, System: map[string]string{
 		"driver_version": driver,
 		"nvml_version":   strconv.Itoa(m.Cuda/1000) + "." + driver,
@@ -34,6 +36,7 @@ func NewRecord(m Machine, driver string) Record {
 	for _, g := range m.GPUs {
 		v := map[string]string{}
 		maps.Copy(v, g.Values)
+		settleEnergy(v, loaded)
 		r.GPUs = append(r.GPUs, v)
 	}
 	return r

@@ -1,8 +1,11 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -12,33 +15,53 @@ import (
 type kind int
 
 const (
-	number kind = iota
-	flag        // true or false
-	hang        // seconds, true or false
-	word        // any text
-	usage       // pid:bytes, or empty to remove
+	measure   kind = iota // a decimal number, zero or more
+	count                 // a whole number, zero or more
+	code                  // the code of an XID
+	flag                  // true or false
+	hang                  // seconds, true or false
+	usage                 // pid:bytes or pid:bytes:gi:ci, or empty to remove
+	partition             // on, off or a list of MIG profiles; see setMIG
 )
+
+// countMax bounds whole numbers and measures: a double holds them exactly.
+const countMax = 1 << 53
+
+// codeMax bounds an XID; the vendor's list ends far below.
+const codeMax = 99999
+
+// logged is how many XIDs the record remembers: who waits for events and looks
+// after more than so many missed the oldest, as with the driver's own queue.
+const logged = 12
 
 // settable are the keys that may be changed on a running machine.
 func settable() map[string]kind {
 	return map[string]kind{
-		"temperature": number, "memory-temperature": number, "power": number, "energy": number,
-		"utilisation.gpu": number, "utilisation.memory": number, "utilisation.encoder": number, "utilisation.decoder": number,
-		"memory.used": number, "pstate": number, "throttle": number, "fan": number,
-		"clocks.sm": number, "clocks.memory": number, "clocks.graphics": number, "clocks.video": number,
-		"ecc.volatile.corrected": number, "ecc.volatile.uncorrected": number,
-		"ecc.aggregate.corrected": number, "ecc.aggregate.uncorrected": number,
-		"remapped.correctable": number, "remapped.uncorrectable": number, "remapped.pending": number, "remapped.failure": number,
-		"retired.sbe": number, "retired.dbe": number, "retired.pending": number,
-		"pcie.replay": number, "pcie.tx": number, "pcie.rx": number, "nvlink.tx": number, "nvlink.rx": number,
-		"mig.mode": number, "xid": number, "lost": flag, "hang": hang,
+		"temperature": count, "memory-temperature": count, "power": measure, "energy": measure,
+		"utilisation.gpu": count, "utilisation.memory": count, "utilisation.encoder": count, "utilisation.decoder": count,
+		"memory.used": count, "pstate": count, "throttle": count, "fan": count,
+		"clocks.sm": count, "clocks.memory": count, "clocks.graphics": count, "clocks.video": count,
+		"ecc.volatile.corrected": count, "ecc.volatile.uncorrected": count,
+		"ecc.aggregate.corrected": count, "ecc.aggregate.uncorrected": count,
+		"remapped.correctable": count, "remapped.uncorrectable": count, "remapped.pending": count, "remapped.failure": count,
+		"retired.sbe": count, "retired.dbe": count, "retired.pending": count,
+		"pcie.replay": count, "pcie.tx": count, "pcie.rx": count, "nvlink.tx": count, "nvlink.rx": count,
+		"recovery.action": count, "mig": partition, "xid": code, "lost": flag, "hang": hang,
 	}
+}
+
+// checkText says whether the record can hold a key and its value.
+func checkText(key, value string) error {
+	if strings.ContainsAny(key+value, "=\n") || len(key) > 47 || len(value) > 111 {
+		return fmt.Errorf("value %q of key %q holds a '=' or a newline, or is too long", value, key)
+	}
+	return nil
 }
 
 // checkValue says what is wrong with a model's value.
 func checkValue(key, value string) error {
-	if strings.ContainsAny(key+value, "=\n") || len(key) > 47 || len(value) > 111 {
-		return fmt.Errorf("value %q of key %q holds a '=' or a newline, or is too long", value, key)
+	if err := checkText(key, value); err != nil {
+		return err
 	}
 	if k, known := settable()[key]; known {
 		return k.check(key, value)
@@ -46,12 +69,23 @@ func checkValue(key, value string) error {
 	return nil
 }
 
+// process is what a process on a GPU, or on a partition of it, reads as.
+var process = regexp.MustCompile(`^\d{1,10}:\d{1,15}(:\d{1,2}:\d{1,2})?$`)
+
 // check says whether a value is of the kind.
 func (k kind) check(key, value string) error {
 	switch k {
-	case number:
-		if _, err := strconv.ParseFloat(value, 64); err != nil {
-			return fmt.Errorf("value %q of %q is not a number", value, key)
+	case measure:
+		if n, err := strconv.ParseFloat(value, 64); err != nil || math.IsNaN(n) || n < 0 || n > countMax {
+			return fmt.Errorf("value %q of %q is not a number from 0 to %d", value, key, countMax)
+		}
+	case count:
+		if n, err := strconv.ParseUint(value, 10, 64); err != nil || n > countMax {
+			return fmt.Errorf("value %q of %q is not a whole number from 0 to %d", value, key, countMax)
+		}
+	case code:
+		if n, err := strconv.ParseUint(value, 10, 64); err != nil || n > codeMax {
+			return fmt.Errorf("value %q of %q is not the code of an XID, 0 to %d", value, key, codeMax)
 		}
 	case flag:
 		if value != "true" && value != "false" {
@@ -61,21 +95,21 @@ func (k kind) check(key, value string) error {
 		if value == "true" || value == "false" {
 			return nil
 		}
-		if n, err := strconv.ParseFloat(value, 64); err != nil || n < 0 {
+		if n, err := strconv.ParseFloat(value, 64); err != nil || math.IsNaN(n) || n < 0 {
 			return fmt.Errorf("value %q of %q is not true, false or a number of seconds", value, key)
 		}
 	case usage:
-		var pid, bytes uint64
-		if n, _ := fmt.Sscanf(value, "%d:%d", &pid, &bytes); value != "" && n != 2 {
-			return fmt.Errorf("value %q of %q is not pid:bytes (empty removes the process)", value, key)
+		if value != "" && !process.MatchString(value) {
+			return fmt.Errorf("value %q of %q is not pid:bytes or pid:bytes:gi:ci (empty removes the process)", value, key)
 		}
+	case partition: // by setMIG, which knows the GPU's sizes
 	}
 	return nil
 }
 
 // Set changes values of one GPU and returns the record with the next sequence
-// number. An xid is an event: it gets a number of its own, so that the same code
-// twice is two events. Energy is settled up to now before power changes.
+// number. An xid is an event: it is logged with a number of its own, so that the
+// same code twice is two events. Energy is settled up to now before power changes.
 func Set(r Record, index int, pairs []string, now time.Time) (Record, error) {
 	if index < 0 || index >= len(r.GPUs) {
 		return r, fmt.Errorf("this machine has GPUs 0 to %d, not %d", len(r.GPUs)-1, index)
@@ -94,14 +128,19 @@ func Set(r Record, index int, pairs []string, now time.Time) (Record, error) {
 		if !known {
 			return r, fmt.Errorf("key %q cannot be set; these can: %s, process.<n>", key, strings.Join(Keys(), ", "))
 		}
-		if err := k.check(key, value); err != nil {
+		if err := errors.Join(checkText(key, value), k.check(key, value)); err != nil {
 			return r, err
 		}
 		settleEnergy(gpu, now)
+		if k == partition {
+			if err := setMIG(gpu, value); err != nil {
+				return r, err
+			}
+			continue
+		}
 		gpu[key] = value
 		if key == "xid" {
-			n, _ := strconv.ParseUint(gpu["xid.sequence"], 10, 64) // absent is 0
-			gpu["xid.sequence"] = strconv.FormatUint(n+1, 10)
+			logXID(gpu, value)
 		}
 		if value == "" {
 			delete(gpu, key)
@@ -110,6 +149,15 @@ func Set(r Record, index int, pairs []string, now time.Time) (Record, error) {
 	next := Record{Sequence: r.Sequence + 1, System: r.System, GPUs: append([]map[string]string(nil), r.GPUs...)}
 	next.GPUs[index] = gpu
 	return next, nil
+}
+
+// logXID appends an XID to the GPU's log: xid.sequence counts all that ever were,
+// xid.log holds the codes of the newest, oldest first.
+func logXID(gpu map[string]string, code string) {
+	n, _ := strconv.ParseUint(gpu["xid.sequence"], 10, 64) // absent is 0
+	gpu["xid.sequence"] = strconv.FormatUint(n+1, 10)
+	log := append(strings.Fields(gpu["xid.log"]), code)
+	gpu["xid.log"] = strings.Join(log[max(0, len(log)-logged):], " ")
 }
 
 // settleEnergy adds what the recorded power used since it was recorded. Energy is

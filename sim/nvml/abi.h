@@ -32,7 +32,7 @@ struct memory { u64 total, free, used; };
 struct memory_v2 { uint version; u64 total, reserved, free, used; };
 struct bar1 { u64 total, free, used; };
 struct utilization { uint gpu, memory; };
-struct process { uint pid; u64 memory; uint gi, ci; };
+struct process { uint pid; u64 memory; uint gi, ci; }; /* second and third version of the call */
 struct event { dev_t_ device; u64 type, data; uint gi, ci; };
 
 union value { double d; int si; uint ui; unsigned long ul; u64 ull; long long sll; unsigned short us; };
@@ -44,6 +44,14 @@ struct field {
 	ret result;
 	union value value;
 };
+
+/* Layouts that callers were compiled against; the numbers are of x86-64 and arm64. */
+_Static_assert(sizeof(struct pci_info) == 68, "nvmlPciInfo_t");
+_Static_assert(sizeof(struct memory) == 24, "nvmlMemory_t");
+_Static_assert(sizeof(struct memory_v2) == 40, "nvmlMemory_v2_t");
+_Static_assert(sizeof(struct process) == 24, "nvmlProcessInfo_t");
+_Static_assert(sizeof(struct event) == 32, "nvmlEventData_t");
+_Static_assert(sizeof(struct field) == 40, "nvmlFieldValue_t");
 
 /* Value types of fields. */
 enum { TYPE_DOUBLE = 0, TYPE_UINT = 1, TYPE_ULONG = 2, TYPE_ULL = 3, TYPE_LL = 4, TYPE_INT = 5, TYPE_USHORT = 6 };

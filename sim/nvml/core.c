@@ -9,22 +9,33 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef DRIVER_VERSION
-#error "DRIVER_VERSION must be the version of the driver that this library is part of"
-#endif
-
 #define MAGIC 0x53494d47u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sim_state state;
 static struct handle handles[SIM_MAX_GPUS];
+static struct handle mig_handles[SIM_MAX_GPUS][SIM_MAX_MIG];
 static int users;
 
 dev_t_ handle_of(int index)
 {
-	handles[index].magic = MAGIC;
-	handles[index].index = index;
+	handles[index] = (struct handle){ MAGIC, index, NO_MIG };
 	return &handles[index];
+}
+
+dev_t_ mig_handle(int index, int mig)
+{
+	mig_handles[index][mig] = (struct handle){ MAGIC, index, mig };
+	return &mig_handles[index][mig];
+}
+
+/* Whether a pointer is one that we handed out. */
+static int ours(dev_t_ d)
+{
+	int gpu = d >= handles && d < handles + SIM_MAX_GPUS;
+	int mig = d >= &mig_handles[0][0] && d < &mig_handles[0][0] + SIM_MAX_GPUS * SIM_MAX_MIG;
+
+	return (gpu || mig) && d->magic == MAGIC;
 }
 
 void leave(void) { pthread_mutex_unlock(&lock); }
@@ -53,8 +64,9 @@ ret enter_system(struct sim_state **s)
 }
 
 /* Waits out a hang: the record's value says for how many seconds from its own
- * moment ("true" for ever), and a change of the record ends it. */
-static void wait_hang(int index)
+ * moment ("true" for ever), and a change of the record ends it. When the driver went
+ * away meanwhile the caller has left. */
+static ret wait_hang(int index)
 {
 	u64 start = now_us();
 
@@ -64,33 +76,72 @@ static void wait_hang(int index)
 		int hanging = !strcmp(v, "true") || (seconds > 0 && now_us() - start < seconds * 1e6);
 
 		if (!hanging)
-			return;
+			return OK;
 		leave();
 		usleep(20000);
 		pthread_mutex_lock(&lock);
-		if (sim_refresh(&state) != 0)
-			return;
+		if (sim_refresh(&state) != 0) {
+			leave();
+			return DRIVER_NOT_LOADED;
+		}
 	}
 }
 
-ret enter(dev_t_ d, const struct sim_table **t)
+/* Enters the GPU of a handle, of whichever kind. */
+static ret enter_gpu(dev_t_ d, const struct sim_table **t)
 {
 	struct sim_state *s;
 	ret r = enter_system(&s);
 
 	if (r != OK)
 		return r;
-	if (!d || d < handles || d >= handles + SIM_MAX_GPUS || d->magic != MAGIC || !s->gpu[d->index].present) {
+	if (!d || !ours(d) || !s->gpu[d->index].present) {
 		leave();
 		return INVALID_ARGUMENT;
 	}
-	wait_hang(d->index);
+	r = wait_hang(d->index);
+	if (r != OK)
+		return r;
 	if (!strcmp(sim_text(&s->gpu[d->index].table, "lost", ""), "true")) {
 		leave();
 		return GPU_IS_LOST;
 	}
 	*t = &s->gpu[d->index].table;
 	return OK;
+}
+
+ret enter(dev_t_ d, const struct sim_table **t)
+{
+	ret r = enter_gpu(d, t);
+
+	if (r == OK && d->mig != NO_MIG) {
+		leave();
+		return NOT_SUPPORTED; /* a question about whole GPUs */
+	}
+	return r;
+}
+
+ret enter_any(dev_t_ d, const struct sim_table **t, struct mig *m)
+{
+	ret r = enter_gpu(d, t);
+
+	memset(m, 0, sizeof(*m));
+	if (r == OK && d->mig != NO_MIG && mig_at(*t, d->mig, m) != 0) {
+		leave();
+		return INVALID_ARGUMENT; /* destroyed since */
+	}
+	return r;
+}
+
+ret enter_mig(dev_t_ d, const struct sim_table **t, struct mig *m)
+{
+	ret r = enter_any(d, t, m);
+
+	if (r == OK && d->mig == NO_MIG) {
+		leave();
+		return NOT_A_MIG_DEVICE;
+	}
+	return r;
 }
 
 ret copy_text(const char *from, char *out, uint size)
@@ -127,8 +178,8 @@ ret number_ull(dev_t_ d, const char *key, double scale, u64 *out)
 	double v = sim_number(t, key, 0, &found);
 	if (!out)
 		r = INVALID_ARGUMENT;
-	else if (!found)
-		r = NOT_SUPPORTED;
+	else if (!found || v < 0)
+		r = NOT_SUPPORTED; /* -1 is how a record says "none", as for a NUMA node */
 	else
 		*out = (u64)(v * scale + 0.5);
 	leave();
@@ -294,7 +345,30 @@ static ret by_text(const char *key, const char *want, dev_t_ *d)
 	return r;
 }
 
-EXPORT ret nvmlDeviceGetHandleByUUID(const char *uuid, dev_t_ *d) { return by_text("uuid", uuid, d); }
+static ret by_mig_uuid(const char *uuid, dev_t_ *d)
+{
+	struct sim_state *s;
+	struct mig m;
+	ret r = enter_system(&s);
+
+	if (r != OK)
+		return r;
+	r = NOT_FOUND;
+	for (int i = 0; i < s->visible; i++)
+		for (int k = 0; k < SIM_MAX_MIG && mig_at(&s->gpu[s->order[i]].table, k, &m) == 0; k++)
+			if (!strcasecmp(m.uuid, uuid)) {
+				*d = mig_handle(s->order[i], k);
+				r = OK;
+			}
+	leave();
+	return r;
+}
+
+EXPORT ret nvmlDeviceGetHandleByUUID(const char *uuid, dev_t_ *d)
+{
+	return strncmp(uuid, "MIG-", 4) ? by_text("uuid", uuid, d) : by_mig_uuid(uuid, d);
+}
+
 EXPORT ret nvmlDeviceGetHandleBySerial(const char *serial, dev_t_ *d) { return by_text("serial", serial, d); }
 
 static ret by_bus(const char *bus, dev_t_ *d)

@@ -5,8 +5,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-EXPORT ret nvmlDeviceGetName(dev_t_ d, char *v, uint n) { return text(d, "name", v, n); }
-EXPORT ret nvmlDeviceGetUUID(dev_t_ d, char *v, uint n) { return text(d, "uuid", v, n); }
+EXPORT ret nvmlDeviceGetName(dev_t_ d, char *v, uint n)
+{
+	const struct sim_table *t;
+	char name[256];
+	struct mig m;
+	ret r = enter_any(d, &t, &m);
+
+	if (r != OK)
+		return r;
+	snprintf(name, sizeof(name), "%s%s%s", sim_text(t, "name", ""), m.uuid[0] ? " MIG " : "", m.profile);
+	r = copy_text(name, v, n);
+	leave();
+	return r;
+}
+
+EXPORT ret nvmlDeviceGetUUID(dev_t_ d, char *v, uint n)
+{
+	const struct sim_table *t;
+	struct mig m;
+	ret r = enter_any(d, &t, &m);
+
+	if (r != OK)
+		return r;
+	r = copy_text(m.uuid[0] ? m.uuid : sim_text(t, "uuid", ""), v, n);
+	leave();
+	return r;
+}
+
 EXPORT ret nvmlDeviceGetSerial(dev_t_ d, char *v, uint n) { return text(d, "serial", v, n); }
 EXPORT ret nvmlDeviceGetVbiosVersion(dev_t_ d, char *v, uint n) { return text(d, "vbios", v, n); }
 EXPORT ret nvmlDeviceGetBoardPartNumber(dev_t_ d, char *v, uint n) { return text(d, "part_number", v, n); }
@@ -148,33 +174,43 @@ EXPORT ret nvmlDeviceGetPciInfo_v2(dev_t_ d, struct pci_info_v2 *p)
 
 EXPORT ret nvmlDeviceGetPciInfo(dev_t_ d, struct pci_info_v2 *p) { return nvmlDeviceGetPciInfo_v2(d, p); }
 
-EXPORT ret nvmlDeviceGetMemoryInfo(dev_t_ d, struct memory *m)
+/* A GPU's memory, or that of one partition: its own share, held by its processes. */
+EXPORT ret nvmlDeviceGetMemoryInfo_v2(dev_t_ d, struct memory_v2 *m)
 {
 	const struct sim_table *t;
-	ret r = enter(d, &t);
+	struct size size;
+	struct mig mig;
+	ret r = enter_any(d, &t, &mig);
 
 	if (r != OK)
 		return r;
-	m->total = (u64)sim_number(t, "memory.total", 0, NULL);
-	/* the first version counts what the driver reserves as used */
-	m->used = (u64)(sim_number(t, "memory.used", 0, NULL) + sim_number(t, "memory.reserved", 0, NULL));
-	m->free = m->total > m->used ? m->total - m->used : 0;
+	if (mig.uuid[0] && mig_size(t, mig.profile, &size) == 0) {
+		m->total = (u64)size.memory_mib << 20;
+		m->reserved = 0;
+		m->used = processes_memory(t, mig.gi);
+	} else {
+		m->total = (u64)sim_number(t, "memory.total", 0, NULL);
+		m->reserved = (u64)sim_number(t, "memory.reserved", 0, NULL);
+		m->used = (u64)sim_number(t, "memory.used", 0, NULL) + processes_memory(t, WHOLE_GPU);
+	}
+	if (m->used > m->total)
+		m->used = m->total;
+	m->free = m->total > m->used + m->reserved ? m->total - m->used - m->reserved : 0;
 	leave();
 	return OK;
 }
 
-EXPORT ret nvmlDeviceGetMemoryInfo_v2(dev_t_ d, struct memory_v2 *m)
+EXPORT ret nvmlDeviceGetMemoryInfo(dev_t_ d, struct memory *m)
 {
-	const struct sim_table *t;
-	ret r = enter(d, &t);
+	struct memory_v2 v2;
+	ret r = nvmlDeviceGetMemoryInfo_v2(d, &v2);
 
 	if (r != OK)
 		return r;
-	m->total = (u64)sim_number(t, "memory.total", 0, NULL);
-	m->reserved = (u64)sim_number(t, "memory.reserved", 0, NULL);
-	m->used = (u64)sim_number(t, "memory.used", 0, NULL);
-	m->free = m->total > m->used + m->reserved ? m->total - m->used - m->reserved : 0;
-	leave();
+	m->total = v2.total;
+	/* the first version counts what the driver reserves as used */
+	m->used = v2.used + v2.reserved;
+	m->free = v2.free;
 	return OK;
 }
 
@@ -226,13 +262,4 @@ EXPORT ret nvmlDeviceGetCudaComputeCapability(dev_t_ d, int *major, int *minor)
 EXPORT ret nvmlDeviceGetPcieThroughput(dev_t_ d, uint counter, uint *v)
 {
 	return number_u(d, counter == 0 ? "pcie.tx" : "pcie.rx", v);
-}
-
-struct attributes { uint multiprocessors, gi_slices, ci_slices, copy, dec, enc, jpeg, ofa; u64 memory_mib; };
-
-EXPORT ret nvmlDeviceGetAttributes_v2(dev_t_ d, struct attributes *a)
-{
-	(void)d;
-	memset(a, 0, sizeof(*a));
-	return NOT_SUPPORTED; /* a question about MIG devices only */
 }

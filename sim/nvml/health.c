@@ -1,4 +1,4 @@
-/* Errors, links, events, processes and MIG's state. */
+/* Errors, links, events and processes. */
 #define _GNU_SOURCE
 #include "nvml.h"
 
@@ -123,25 +123,37 @@ EXPORT ret nvmlDeviceGetTopologyCommonAncestor(dev_t_ a, dev_t_ b, uint *level)
 
 EXPORT ret nvmlDeviceGetP2PStatus(dev_t_ a, dev_t_ b, uint index, uint *status)
 {
-	(void)a;
-	(void)b;
+	const struct sim_table *t;
+	ret r = OK;
+
 	(void)index;
-	*status = 0;
-	return OK;
+	for (int i = 0; r == OK && i < 2; i++) {
+		r = enter(i ? b : a, &t);
+		if (r == OK)
+			leave();
+	}
+	if (r == OK)
+		*status = 0;
+	return r;
 }
 
 /* Fields that the exporter asks for in one call. */
 static ret field_value(const struct sim_table *t, struct field *f)
 {
-	static const struct { uint id; const char *key; } fields[] = {
-		{ 82, "memory-temperature" },       /* memory temperature, C */
-		{ 90, "nvlink.throughput" },        /* NVLink common throughput */
-		{ 91, "nvlink.count" },             /* number of NVLinks */
-		{ 138, "nvlink.tx" }, { 139, "nvlink.rx" },
-		{ 142, "remapped.correctable" }, { 143, "remapped.uncorrectable" },
-		{ 144, "remapped.pending" }, { 145, "remapped.failure" },
-		{ 186, "power.instant" },
-		{ 0, NULL },
+	static const struct { uint id; const char *key; double scale; int type; } fields[] = {
+		{ 82, "memory-temperature", 1, TYPE_UINT },       /* degrees Celsius */
+		{ 90, "nvlink.speed", 1, TYPE_UINT },             /* of each link, MB/s */
+		{ 91, "nvlink.count", 1, TYPE_UINT },
+		{ 138, "nvlink.tx", 1, TYPE_ULL },                /* KiB since load */
+		{ 139, "nvlink.rx", 1, TYPE_ULL },
+		{ 142, "remapped.correctable", 1, TYPE_UINT },
+		{ 143, "remapped.uncorrectable", 1, TYPE_UINT },
+		{ 144, "remapped.pending", 1, TYPE_UINT },
+		{ 145, "remapped.failure", 1, TYPE_UINT },
+		{ 185, "power", 1000, TYPE_UINT },                /* average, milliwatt */
+		{ 186, "power", 1000, TYPE_UINT },                /* of this moment */
+		{ 230, "recovery.action", 1, TYPE_UINT },         /* drivers since 565 */
+		{ 0, NULL, 0, 0 },
 	};
 	int found;
 
@@ -151,14 +163,12 @@ static ret field_value(const struct sim_table *t, struct field *f)
 		double v = sim_number(t, fields[i].key, 0, &found);
 		if (!found)
 			return NOT_SUPPORTED;
-		if (f->id == 138 || f->id == 139 || f->id == 90) {
-			f->type = TYPE_ULL;
+		f->type = fields[i].type;
+		f->value.ull = 0;
+		if (f->type == TYPE_ULL)
 			f->value.ull = (u64)v;
-		} else {
-			f->type = TYPE_UINT;
-			f->value.ull = 0;
-			f->value.ui = (uint)v;
-		}
+		else
+			f->value.ui = (uint)(v * fields[i].scale + 0.5);
 		return OK;
 	}
 	return NOT_SUPPORTED;
@@ -180,26 +190,41 @@ EXPORT ret nvmlDeviceGetFieldValues(dev_t_ d, int n, struct field *f)
 	return OK;
 }
 
-/* Processes stand in the record as process.<n>=<pid>:<bytes>. */
+/* Processes stand in the record as process.<n>=<pid>:<bytes>[:<gi>:<ci>]. Reads the
+ * pair at i; 0 when it is not a process. */
+static int process_at(const struct sim_table *t, int i, struct process *p)
+{
+	p->gi = p->ci = WHOLE_GPU;
+	return !strncmp(t->pair[i].key, "process.", 8) &&
+		sscanf(t->pair[i].value, "%u:%llu:%u:%u", &p->pid, &p->memory, &p->gi, &p->ci) >= 2;
+}
+
+u64 processes_memory(const struct sim_table *t, uint gi)
+{
+	struct process p;
+	u64 sum = 0;
+
+	for (int i = 0; i < t->count; i++)
+		if (process_at(t, i, &p) && (gi == WHOLE_GPU || gi == p.gi))
+			sum += p.memory;
+	return sum;
+}
+
 static ret processes(dev_t_ d, uint *n, struct process *out)
 {
 	const struct sim_table *t;
+	struct process p;
+	struct mig m;
 	uint have = 0;
-	ret r = enter(d, &t);
+	ret r = enter_any(d, &t, &m);
 
 	if (r != OK)
 		return r;
 	for (int i = 0; i < t->count; i++) {
-		unsigned int pid;
-		u64 bytes;
-
-		if (strncmp(t->pair[i].key, "process.", 8) || sscanf(t->pair[i].value, "%u:%llu", &pid, &bytes) != 2)
+		if (!process_at(t, i, &p) || (m.uuid[0] && (p.gi != m.gi || p.ci != m.ci)))
 			continue;
-		if (out && have < *n) {
-			out[have].pid = pid;
-			out[have].memory = bytes;
-			out[have].gi = out[have].ci = WHOLE_GPU;
-		}
+		if (out && have < *n)
+			out[have] = p;
 		have++;
 	}
 	leave();
@@ -208,50 +233,14 @@ static ret processes(dev_t_ d, uint *n, struct process *out)
 	return r;
 }
 
-EXPORT ret nvmlDeviceGetComputeRunningProcesses(dev_t_ d, uint *n, struct process *p) { return processes(d, n, p); }
+/* The first version has no instance ids and another layout: nobody asks for it who
+ * knows one of these. */
 EXPORT ret nvmlDeviceGetComputeRunningProcesses_v2(dev_t_ d, uint *n, struct process *p) { return processes(d, n, p); }
 EXPORT ret nvmlDeviceGetComputeRunningProcesses_v3(dev_t_ d, uint *n, struct process *p) { return processes(d, n, p); }
 
-/* MIG: the mode is told, instances are not simulated. */
-EXPORT ret nvmlDeviceGetMigMode(dev_t_ d, uint *current, uint *pending)
-{
-	ret r = number_u(d, "mig.mode", current);
-
-	*pending = *current;
-	return r;
-}
-
-EXPORT ret nvmlDeviceGetMaxMigDeviceCount(dev_t_ d, uint *n)
-{
-	uint mode;
-	ret r = number_u(d, "mig.mode", &mode);
-
-	*n = r == OK ? 7 : 0;
-	return r == NOT_SUPPORTED ? OK : r;
-}
-
-EXPORT ret nvmlDeviceGetMigDeviceHandleByIndex(dev_t_ d, uint i, dev_t_ *out)
-{
-	const struct sim_table *t;
-	ret r = enter(d, &t);
-
-	(void)i;
-	(void)out;
-	if (r != OK)
-		return r;
-	leave();
-	return NOT_FOUND;
-}
-
-EXPORT ret nvmlDeviceIsMigDeviceHandle(dev_t_ d, uint *is)
-{
-	(void)d;
-	*is = 0;
-	return OK;
-}
-
-/* Events: an XID in the record has a number of its own, and each set delivers it
- * once to a device that was registered with it before it happened. */
+/* Events: each XID has a number of its own (xid.sequence counts them), and a set
+ * delivers it once to a device that was registered with it before it happened. The
+ * record keeps the newest codes (xid.log); who looks too late missed the others. */
 struct event_set {
 	uint registered[SIM_MAX_GPUS];
 	u64 seen[SIM_MAX_GPUS];
@@ -294,6 +283,28 @@ EXPORT ret nvmlDeviceRegisterEvents(dev_t_ d, u64 types, struct event_set *set)
 	return OK;
 }
 
+/* The code of the first XID after number *seen, which becomes its number; -1 when
+ * there is none. */
+static long next_xid(const struct sim_table *t, u64 *seen)
+{
+	u64 last = (u64)sim_number(t, "xid.sequence", 0, NULL);
+	char log[sizeof(t->pair[0].value)];
+	long codes[sizeof(log) / 2];
+	char *save;
+	u64 n = 0;
+
+	if (last <= *seen)
+		return -1;
+	snprintf(log, sizeof(log), "%s", sim_text(t, "xid.log", ""));
+	for (char *c = strtok_r(log, " ", &save); c; c = strtok_r(NULL, " ", &save))
+		codes[n++] = strtol(c, NULL, 10);
+	if (n == 0 || n > last)
+		return -1;
+	if (*seen < last - n)
+		*seen = last - n;
+	return codes[n - (last - (*seen)++)];
+}
+
 /* Looks once whether a registered device has an XID that the set has not seen. */
 static ret next_event(struct event_set *set, struct event *e)
 {
@@ -304,15 +315,14 @@ static ret next_event(struct event_set *set, struct event *e)
 		return r;
 	r = TIMEOUT;
 	for (int i = 0; i < s->gpus && r == TIMEOUT; i++) {
-		u64 at = (u64)sim_number(&s->gpu[i].table, "xid.sequence", 0, NULL);
+		long code = set->registered[i] ? next_xid(&s->gpu[i].table, &set->seen[i]) : -1;
 
-		if (!set->registered[i] || at == set->seen[i])
+		if (code < 0)
 			continue;
-		set->seen[i] = at;
 		memset(e, 0, sizeof(*e));
 		e->device = handle_of(i);
 		e->type = EVENT_XID;
-		e->data = (u64)sim_number(&s->gpu[i].table, "xid", 0, NULL);
+		e->data = (u64)code;
 		e->gi = e->ci = WHOLE_GPU;
 		r = OK;
 	}

@@ -11,6 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifndef DRIVER_VERSION
+#error "DRIVER_VERSION must be the version of the driver that this library is part of"
+#endif
+
 #define RECORD_MAX (256 * 1024)
 #define HEADER_MAX 64
 
@@ -73,7 +77,8 @@ int sim_control_node(void)
 	return access(node, F_OK) == 0;
 }
 
-/* Opens <root>/lib/firmware/nvidia/<version>/gsp_sim.bin, of any one version. */
+/* Opens <root>/lib/firmware/nvidia/<version>/gsp_sim.bin: that of our own version,
+ * else of any other, so that a library beside another version's module can say so. */
 static int open_record(void)
 {
 	char dir[PATH_MAX + 64], file[PATH_MAX + 400];
@@ -82,6 +87,10 @@ static int open_record(void)
 	int fd = -1;
 
 	snprintf(dir, sizeof(dir), "%s/lib/firmware/nvidia", driver_root());
+	snprintf(file, sizeof(file), "%s/" DRIVER_VERSION "/gsp_sim.bin", dir);
+	fd = open(file, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
 	d = opendir(dir);
 	if (!d)
 		return -1;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #define SIM_MAX_GPUS 16
+#define SIM_MAX_MIG 7 /* instances of one GPU */
 #define SIM_MAX_KEYS 160
 
 struct sim_pair {
@@ -34,7 +35,8 @@ struct sim_state {
 	int visible;
 };
 
-/* Opens the record of the loaded driver; -1 when there is none. */
+/* Opens the record of the loaded driver, that of our own version first; -1 when
+ * there is none. */
 int sim_open(void);
 void sim_close(void);
 /* Reads the record again when it changed. 0, or -1 when no driver is loaded. */

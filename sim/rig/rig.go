@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"gpu-operator/sim/build"
 	"gpu-operator/sim/hardware"
@@ -64,11 +63,7 @@ func (r *Rig) Unload(t testing.TB) {
 // Set changes the state of one GPU: key=value.
 func (r *Rig) Set(t testing.TB, gpu int, pairs ...string) {
 	t.Helper()
-	now, err := r.host.Record()
-	check(t, err)
-	next, err := machine.Set(now, gpu, pairs, time.Now())
-	check(t, err)
-	check(t, r.host.Store(next))
+	check(t, r.host.Set(gpu, pairs))
 }
 
 // Library is the path of the management library.

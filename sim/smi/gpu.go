@@ -28,6 +28,12 @@ type gpu struct {
 	lost                             bool
 	processes                        []nvml.ProcessInfo
 	display                          *uint32
+	partitions                       []partition
+}
+
+// partition is one MIG device of a GPU.
+type partition struct {
+	profile, uuid string
 }
 
 // board is everything that one call shows.
@@ -107,6 +113,7 @@ func readGPU(i int, d nvml.Device) gpu {
 	if current, _, r := d.GetMigMode(); r == nvml.SUCCESS {
 		g.migMode = word(uint32(current), r)
 	}
+	g.partitions = readPartitions(d)
 	g.fan = maybe(d.GetFanSpeed())
 	if v, r := d.GetCurrPcieLinkGeneration(); r == nvml.SUCCESS {
 		g.generation = word(uint32(v), r)
@@ -124,6 +131,24 @@ func readGPU(i int, d nvml.Device) gpu {
 	}
 	g.processes, _ = d.GetComputeRunningProcesses()
 	return g
+}
+
+// readPartitions asks for the MIG devices of a GPU. A partition's size is the end of
+// its name: NVIDIA H100 80GB HBM3 MIG 1g.10gb.
+func readPartitions(d nvml.Device) []partition {
+	var out []partition
+	n, _ := d.GetMaxMigDeviceCount()
+	for i := range n {
+		m, r := d.GetMigDeviceHandleByIndex(i)
+		if r != nvml.SUCCESS {
+			continue
+		}
+		name, _ := m.GetName()
+		uuid, _ := m.GetUUID()
+		_, profile, _ := strings.Cut(name, " MIG ")
+		out = append(out, partition{profile: profile, uuid: uuid})
+	}
+	return out
 }
 
 // text is the string in a C array.

@@ -172,6 +172,9 @@ func show(c call, m board, now time.Time, out io.Writer) int {
 				continue
 			}
 			fmt.Fprintf(out, "GPU %d: %s (UUID: %s)\n", g.index, g.name, g.uuid)
+			for i, p := range g.partitions {
+				fmt.Fprintf(out, "  MIG %-12s Device %2d: (UUID: %s)\n", p.profile, i, p.uuid)
+			}
 		}
 	case c.query != "":
 		return query(c, m, now, out)

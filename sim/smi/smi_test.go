@@ -93,28 +93,22 @@ func smi(t *testing.T, h hardware.Host, args ...string) (string, int) {
 // set changes a GPU of a root.
 func set(t *testing.T, h hardware.Host, index int, pairs ...string) {
 	t.Helper()
-	r, err := h.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
-	next, err := machine.Set(r, index, pairs, time.Unix(1700000000, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Store(next); err != nil {
+	if err := h.Set(index, pairs); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestGoldens(t *testing.T) {
-	h100 := newRoot(t, "H100-SXM5-80GB", 2)
+	h100, mig := newRoot(t, "H100-SXM5-80GB", 2), newRoot(t, "H100-SXM5-80GB", 2)
+	set(t, mig, 1, "mig=3g.40gb,1g.20gb,1g.10gb")
 	t4 := newRoot(t, "T4", 1)
-	set(t, t4, 0, "temperature=71", "utilisation.gpu=97", "memory.used=1073741824", "process.1=4242:1073741824")
+	set(t, t4, 0, "temperature=71", "utilisation.gpu=97", "process.1=4242:1073741824")
 	for name, tc := range map[string]struct {
 		host hardware.Host
 		args []string
 	}{
 		"h100-list":  {h100, []string{"-L"}},
+		"h100-mig":   {mig, []string{"-L"}},
 		"h100-table": {h100, nil},
 		"h100-query": {h100, []string{"--query-gpu=index,name,uuid,driver_version,memory.total,power.limit,temperature.memory,mig.mode.current", "--format=csv"}},
 		"t4-table":   {t4, nil},
@@ -210,18 +204,34 @@ func TestBadCalls(t *testing.T) {
 	}
 }
 
-// TestVersionMismatch: a library of another version than the loaded module says so.
+// TestVersionMismatch: a library that was updated under a loaded module says so, also
+// when its own version was loaded in a former life of the machine.
 func TestVersionMismatch(t *testing.T) {
 	h := newRoot(t, "T4", 1)
-	r, err := h.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.System["driver_version"], r.Sequence = "535.1.1", r.Sequence+1
-	if err := h.Store(r); err != nil {
+	if err := build.Libraries(t.Context(), "..", "570.86.15", h.Root); err != nil {
 		t.Fatal(err)
 	}
 	if out, code := smi(t, h, "-L"); code != exitNoDriver || !strings.Contains(out, "version mismatch") {
 		t.Errorf("exit %d, %q", code, out)
+	}
+	if err := h.Unload(func() ([]string, error) { return nil, nil }); err != nil {
+		t.Fatal(err)
+	}
+	// The state of the former version comes back, as after a power cut.
+	old := filepath.Join(h.Root, "lib/firmware/nvidia/550.163.01/gsp_sim.bin")
+	if err := os.MkdirAll(filepath.Dir(old), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(old, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Load("/"); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := smi(t, h, "-L"); code != 0 || !strings.Contains(out, "Tesla T4") {
+		t.Errorf("after the new version was loaded: exit %d, %q", code, out)
+	}
+	if _, err := os.Stat(old); !os.IsNotExist(err) {
+		t.Errorf("the former version's state is still there: %v", err)
 	}
 }
