@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"gpu-operator/lab/internal/process"
 )
 
 // Enter makes a command that will run inside the lab's network namespace.
@@ -28,17 +28,6 @@ type Process struct {
 	// RunDir holds pid files, LogDir logs.
 	RunDir, LogDir string
 }
-
-// identity names one process beyond doubt: pids are used again, but not with the
-// same start time in the same boot.
-type identity struct {
-	PID   int    `json:"pid"`
-	Start uint64 `json:"start"`
-	Boot  string `json:"boot"`
-}
-
-// grace is how long a process gets after TERM before KILL.
-const grace = 15 * time.Second
 
 // poll is the interval of waits for processes and endpoints.
 const poll = 50 * time.Millisecond
@@ -77,41 +66,20 @@ func (p Process) Start(ctx context.Context, enter Enter) error {
 	}
 	// Reaps it if it ends while we live; its absence is what others look at.
 	go func() { _ = cmd.Wait() }()
-	id, err := identify(cmd.Process.Pid)
-	if err != nil {
-		return fmt.Errorf("%s ended at once: %w\n%s", p.Name, err, p.LogTail())
-	}
-	b, err := json.Marshal(id)
-	if err != nil {
-		return fmt.Errorf("encoding the pid file of %s: %w", p.Name, err)
-	}
-	if err := os.WriteFile(p.pidFile(), b, 0o644); err != nil {
-		return fmt.Errorf("writing the pid file of %s: %w", p.Name, err)
+	if err := process.Record(p.pidFile(), cmd.Process.Pid); err != nil {
+		return fmt.Errorf("starting %s: %w\n%s", p.Name, err, p.LogTail())
 	}
 	return nil
 }
 
 // PID is the running process's id, or 0 when it does not run.
-func (p Process) PID() int {
-	b, err := os.ReadFile(p.pidFile())
-	if err != nil {
-		return 0
-	}
-	var want identity
-	if json.Unmarshal(b, &want) != nil {
-		return 0
-	}
-	if got, err := identify(want.PID); err != nil || got != want {
-		return 0
-	}
-	return want.PID
-}
+func (p Process) PID() int { return process.Live(p.pidFile()) }
 
 // Stop ends the process (TERM, then KILL) and removes its pid file. Stopping
 // what does not run is no error.
 func (p Process) Stop(ctx context.Context) error {
 	if pid := p.PID(); pid != 0 {
-		if err := End(ctx, pid); err != nil {
+		if err := process.End(ctx, pid); err != nil {
 			return fmt.Errorf("stopping %s: %w", p.Name, err)
 		}
 	}
@@ -139,87 +107,4 @@ func (p Process) LogTail() string {
 		return ""
 	}
 	return fmt.Sprintf("(end of %s)\n%s", p.LogFile(), strings.TrimSpace(string(b)))
-}
-
-// End tells one process to end, and kills it when it does not within the grace.
-func End(ctx context.Context, pid int) error {
-	before, err := identify(pid)
-	if err != nil {
-		return nil // It has ended.
-	}
-	gone := func() bool {
-		now, err := identify(pid)
-		return err != nil || now != before
-	}
-	for _, s := range []struct {
-		signal syscall.Signal
-		wait   time.Duration
-	}{{syscall.SIGTERM, grace}, {syscall.SIGKILL, grace}} {
-		if err := syscall.Kill(pid, s.signal); errors.Is(err, syscall.ESRCH) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("sending %s to process %d: %w", s.signal, pid, err)
-		}
-		deadline := time.NewTimer(s.wait)
-		defer deadline.Stop()
-		tick := time.NewTicker(poll)
-		defer tick.Stop()
-		for expired := false; !expired; {
-			if gone() {
-				return nil
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("waiting for process %d to end: %w", pid, ctx.Err())
-			case <-deadline.C:
-				expired = true
-			case <-tick.C:
-			}
-		}
-	}
-	return fmt.Errorf("process %d is still there %s after KILL", pid, grace)
-}
-
-// identify reads who a pid is now; a process that is gone or a zombie is an error.
-func identify(pid int) (identity, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return identity{}, fmt.Errorf("looking at process %d: %w", pid, err)
-	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return identity{}, fmt.Errorf("reading the boot id: %w", err)
-	}
-	state, start, err := parseStat(string(stat))
-	if err != nil {
-		return identity{}, fmt.Errorf("looking at process %d: %w", pid, err)
-	}
-	if state == "Z" || state == "X" {
-		return identity{}, fmt.Errorf("process %d has ended", pid)
-	}
-	return identity{PID: pid, Start: start, Boot: strings.TrimSpace(string(boot))}, nil
-}
-
-// parseStat takes the state and the start time (clock ticks since boot) from
-// /proc/PID/stat, whose second field may contain anything in parentheses.
-func parseStat(stat string) (state string, start uint64, err error) {
-	_, rest, ok := cutLast(stat, ")")
-	f := strings.Fields(rest)
-	const startField = 19 // Field 22 of the file; the state is field 3, here 0.
-	if !ok || len(f) <= startField {
-		return "", 0, fmt.Errorf("%q is no /proc/PID/stat line", stat)
-	}
-	start, err = strconv.ParseUint(f[startField], 10, 64)
-	if err != nil {
-		return "", 0, fmt.Errorf("parsing the start time: %w", err)
-	}
-	return f[0], start, nil
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }

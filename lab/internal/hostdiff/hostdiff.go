@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sort"
@@ -200,16 +201,47 @@ func hash(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// Lower is the layer that an upper one lies over: the machine's own root.
+type Lower interface {
+	// Entry describes a file of the layer; false when it has none.
+	Entry(path string) (Entry, bool)
+	// Below lists all paths below a directory of the layer.
+	Below(path string) []string
+}
+
 // Diff lists what differs between birth and now, in order of path. A directory
 // that is in the upper layer only because something below it was copied up is no
-// change: it says nothing new.
-func Diff(birth, now Manifest, lower func(path string) (Entry, bool)) []Change {
-	var changes []Change
-	for path, after := range now {
-		before, had := birth[path]
-		if !had {
-			before, had = lower(path)
+// change: it says nothing new. A directory that was removed and made anew hides
+// what the lower layer has below it: each of these files is gone.
+func Diff(birth, now Manifest, lower Lower) []Change {
+	born := func(path string) (Entry, bool) {
+		if e, ok := birth[path]; ok {
+			return e, ok
 		}
+		for at := filepath.Dir(path); at != "/"; at = filepath.Dir(at) {
+			if birth[at].Opaque || birth[at].Kind == "whiteout" {
+				return Entry{}, false // the node was born without the machine's files there
+			}
+		}
+		return lower.Entry(path)
+	}
+	after := Manifest{}
+	maps.Copy(after, now)
+	for path, e := range now {
+		if !e.Opaque || birth[path].Opaque {
+			continue
+		}
+		for _, below := range lower.Below(path) {
+			if _, made := now[below]; !made {
+				after[below] = Entry{Kind: "whiteout"}
+			}
+		}
+		e.Opaque = false // said by what it hides
+		after[path] = e
+	}
+	var changes []Change
+	for path, after := range after {
+		before, had := born(path)
 		switch {
 		case had && before == after:
 		case after.Kind == "whiteout" && !had:
@@ -225,7 +257,7 @@ func Diff(birth, now Manifest, lower func(path string) (Entry, bool)) []Change {
 		if _, still := now[path]; still || before.Kind == "whiteout" {
 			continue
 		}
-		if _, was := lower(path); was && before.Kind == "dir" {
+		if _, was := lower.Entry(path); was && before.Kind == "dir" {
 			continue
 		}
 		changes = append(changes, Change{Action: "-", Path: path, Before: &before})
@@ -234,15 +266,37 @@ func Diff(birth, now Manifest, lower func(path string) (Entry, bool)) []Change {
 	return changes
 }
 
-// Lower returns a look-up of the lower layer at dir for Diff.
-func Lower(dir string) func(string) (Entry, bool) {
-	return func(path string) (Entry, bool) {
-		full := filepath.Join(dir, path)
-		info, err := os.Lstat(full)
-		if err != nil {
-			return Entry{}, false
-		}
-		e, err := entry(full, fs.FileInfoToDirEntry(info))
-		return e, err == nil
+// Layer is a lower layer at a directory; Hidden names paths of it that nodes do not
+// see.
+type Layer struct {
+	Dir    string
+	Hidden func(path string) bool
+}
+
+// Entry implements Lower.
+func (l Layer) Entry(path string) (Entry, bool) {
+	if l.Hidden(path) {
+		return Entry{}, false
 	}
+	full := filepath.Join(l.Dir, path)
+	info, err := os.Lstat(full)
+	if err != nil {
+		return Entry{}, false
+	}
+	e, err := entry(full, fs.FileInfoToDirEntry(info))
+	return e, err == nil
+}
+
+// Below implements Lower; what cannot be read is as good as absent.
+func (l Layer) Below(path string) []string {
+	var out []string
+	noise, root := Noise(), filepath.Join(l.Dir, path)
+	_ = filepath.WalkDir(root, func(at string, _ fs.DirEntry, err error) error {
+		rel := "/" + strings.TrimPrefix(strings.TrimPrefix(at, l.Dir), "/")
+		if err == nil && at != root && !noisy(rel, noise) {
+			out = append(out, rel)
+		}
+		return nil
+	})
+	return out
 }

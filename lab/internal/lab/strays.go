@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gpu-operator/lab/internal/controlplane"
 	"gpu-operator/lab/internal/netns"
+	"gpu-operator/lab/internal/process"
 )
 
 // endStrays ends every process that is still in the lab's network: a command
@@ -42,7 +42,7 @@ func (l *Lab) endStrays(ctx context.Context) error {
 			return errors.New("this command runs inside the lab's network (`gpulab run`): leave it first")
 		}
 		l.Step("ending process %d, which was left in the lab's network (%s)", pid, commandLine(pid))
-		errs = append(errs, controlplane.End(ctx, pid))
+		errs = append(errs, process.End(ctx, pid))
 	}
 	return errors.Join(errs...)
 }

@@ -18,6 +18,7 @@ import (
 
 	"gpu-operator/lab/internal/mount"
 	"gpu-operator/lab/internal/netns"
+	"gpu-operator/lab/internal/process"
 )
 
 // Deadlines of one node.
@@ -59,7 +60,7 @@ func (n *Node) boot(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting systemd-nspawn: %w", err)
 	}
-	if err := writePid(n.path("nspawn.pid"), cmd.Process.Pid); err != nil {
+	if err := process.Record(n.path("nspawn.pid"), cmd.Process.Pid); err != nil {
 		return err
 	}
 	exited := make(chan error, 1)
@@ -124,7 +125,7 @@ func (n *Node) console() string {
 
 // Leader is the pid of the node's systemd on the machine; 0 when it is not running.
 func (n *Node) Leader() int {
-	pid := livePid(n.path("nspawn.pid"))
+	pid := process.Live(n.path("nspawn.pid"))
 	if pid == 0 {
 		return 0
 	}
@@ -153,18 +154,18 @@ func (n *Node) Stop(ctx context.Context) error { return n.stop(ctx, false) }
 // stop ends the node; force does not ask its systemd first, for a node of which
 // nothing is to be kept.
 func (n *Node) stop(ctx context.Context, force bool) error {
-	pid := livePid(n.path("nspawn.pid"))
+	pid := process.Live(n.path("nspawn.pid"))
 	if pid != 0 {
 		if leader := n.Leader(); leader != 0 && !force {
 			// SIGRTMIN+4 asks systemd to power off.
 			_ = unix.Kill(leader, syscall.Signal(34+4))
 		}
-		if force || !waitGone(ctx, n.path("nspawn.pid"), stopWithin) {
+		if force || !process.WaitGone(ctx, n.path("nspawn.pid"), stopWithin) {
 			if leader := n.Leader(); leader != 0 {
 				_ = unix.Kill(leader, unix.SIGKILL)
 			}
 			_ = unix.Kill(pid, unix.SIGKILL)
-			if !waitGone(ctx, n.path("nspawn.pid"), stopWithin) {
+			if !process.WaitGone(ctx, n.path("nspawn.pid"), stopWithin) {
 				return fmt.Errorf("process %d of node %q does not end", pid, n.Spec.Name)
 			}
 		}

@@ -236,12 +236,5 @@ func (n *Node) HostDiff() ([]hostdiff.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	machine := hostdiff.Lower("/")
-	lower := func(path string) (hostdiff.Entry, bool) {
-		if hidden(path) {
-			return hostdiff.Entry{}, false
-		}
-		return machine(path)
-	}
-	return hostdiff.Diff(birth, now, lower), nil
+	return hostdiff.Diff(birth, now, hostdiff.Layer{Dir: "/", Hidden: hidden}), nil
 }
