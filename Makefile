@@ -44,13 +44,13 @@ $(GPULAB):
 	CGO_ENABLED=0 $(GO) build -C lab -trimpath -o $@ ./cmd/gpulab
 
 .PHONY: generate
-generate: ## Write every generated file anew: deep copies, CRDs, install.yaml, docs/reasons.md
+generate: ## Write every generated file anew: deep copies, CRDs, install.yaml, the schema of values, docs/reasons.md
 	$(GO) tool controller-gen object paths=./api/...
 	$(GO) tool controller-gen crd paths=./api/... output:crd:dir=deploy/crds
 	cp deploy/crds/*.yaml deploy/chart/gpu-operator/crds/
 	if [ -x "$(HELM)" ]; then $(HELM) template gpu-operator deploy/chart/gpu-operator --namespace gpu-operator --include-crds \
 	  --kube-version 1.37.2 --set createPolicy=false >deploy/install.yaml; else echo "install.yaml left out: the lab builds helm at its first up"; fi
-	$(GO) test ./internal/archtest -count=1 -run TestReasonsAreDocumented -update
+	$(GO) test ./internal/archtest -count=1 -run 'TestReasonsAreDocumented|TestValuesSchema' -update
 
 ##@ Check
 .PHONY: test

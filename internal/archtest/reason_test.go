@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs/reasons.md anew")
+var update = flag.Bool("update", false, "write generated files anew")
 
 const reasonsDoc = "docs/reasons.md"
 
