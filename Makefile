@@ -108,6 +108,7 @@ verify: generate ## Fail when generated files, modules or lint are not as commit
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Run golangci-lint (built on first use, some minutes)
 	$(BIN)/golangci-lint run ./...
+	cd lab && $(BIN)/golangci-lint run --config ../.golangci.yml ./...
 
 $(BIN)/golangci-lint: Makefile
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -121,7 +120,7 @@ func TestManagementRuntimeClassIsReserved(t *testing.T) {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "p-", Namespace: namespace},
 			Spec: corev1.PodSpec{
-				RuntimeClassName: ptr.To(class), Containers: []corev1.Container{{Name: "main", Image: "x"}},
+				RuntimeClassName: new(class), Containers: []corev1.Container{{Name: "main", Image: "x"}},
 			},
 		}
 	}

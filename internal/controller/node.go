@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -80,7 +79,7 @@ func (r *Node) gpuNode(ctx context.Context, node *corev1.Node, phase gate.Phase)
 		return &gpu, nil
 	case err == nil:
 		// A node that was rebuilt under its old name: what is known is of the old one.
-		if err := r.Client.Delete(ctx, &gpu, client.Preconditions{UID: ptr.To(gpu.UID)}); client.IgnoreNotFound(err) != nil {
+		if err := r.Client.Delete(ctx, &gpu, client.Preconditions{UID: &gpu.UID}); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("deleting the GPUNode of the former node %q: %w", node.Name, err)
 		}
 	case !apierrors.IsNotFound(err):

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -128,7 +127,7 @@ func degraded(err error, generation int64) metav1.Condition {
 func (r *Policy) applyObjects(ctx context.Context, in operand.Input) error {
 	owner := metav1.OwnerReference{
 		APIVersion: v1.GroupVersion().String(), Kind: "ClusterPolicy", Name: in.Policy.Name, UID: in.Policy.UID,
-		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
+		Controller: new(true), BlockOwnerDeletion: new(false),
 	}
 	for _, o := range all.Objects(in) {
 		o.SetOwnerReferences([]metav1.OwnerReference{owner})

@@ -69,6 +69,7 @@ func (r *Policy) remove(ctx context.Context, p *v1.ClusterPolicy) (reconcile.Res
 		removalStep(r.Events, p, "stopping toolkit and driver on all nodes")
 		r.State.SetPolicy(p, gate.UndoDriver)
 		return reconcile.Result{RequeueAfter: removalLook}, r.Nodes(ctx)
+	case gate.Normal, gate.UndoDriver: // nothing is left to wait for
 	}
 	if err := r.clean(ctx, p); err != nil {
 		return reconcile.Result{}, err
@@ -108,6 +109,7 @@ func (r *Policy) waitsFor(ctx context.Context, p *v1.ClusterPolicy, phase gate.P
 			}
 		}
 		return r.changedHosts(), nil
+	case gate.Normal, gate.UndoDriver:
 	}
 	for _, name := range []string{names.DaemonSetToolkit, names.DaemonSetDriver} {
 		if waits, err := r.podsOf(ctx, name); err != nil || waits != "" {

@@ -55,9 +55,9 @@ func (s *Session) write(c plan.Change) error {
 		defer done()
 		return s.replace(c.Path, body, m)
 	case plan.TypeSymlink:
-		return s.replaceBy(c.Path, m, func(dir int, tmp string) error { return unix.Symlinkat(c.To.Target, dir, tmp) })
+		return s.replaceBy(c.Path, func(dir int, tmp string) error { return unix.Symlinkat(c.To.Target, dir, tmp) })
 	case plan.TypeDevice:
-		return s.replaceBy(c.Path, m, func(dir int, tmp string) error {
+		return s.replaceBy(c.Path, func(dir int, tmp string) error {
 			dev := unix.Mkdev(c.To.Major, c.To.Minor)
 			if err := unix.Mknodat(dir, tmp, unix.S_IFCHR|bitsOf(m.mode), int(dev)); err != nil {
 				return err
@@ -95,7 +95,7 @@ func (s *Session) contentOf(c plan.Change) (content, func(), error) {
 
 // replace writes a file beside its place, makes it durable and renames it into place.
 func (s *Session) replace(p string, body content, m meta) error {
-	return s.replaceBy(p, m, func(dir int, tmp string) error {
+	return s.replaceBy(p, func(dir int, tmp string) error {
 		fd, err := unix.Openat(dir, tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		if err != nil {
 			return err
@@ -144,7 +144,7 @@ func chown(f *os.File, want plan.State) error {
 }
 
 // replaceBy lets create make something under a temporary name and renames it into place.
-func (s *Session) replaceBy(p string, m meta, create func(dir int, tmp string) error) error {
+func (s *Session) replaceBy(p string, create func(dir int, tmp string) error) error {
 	at, err := s.root.locate(p, false)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (s *Session) directory(p string, m meta) error {
 		return err
 	}
 	if now.Type == plan.TypeAbsent {
-		return s.replaceBy(p, m, func(dir int, tmp string) error {
+		return s.replaceBy(p, func(dir int, tmp string) error {
 			if err := unix.Mkdirat(dir, tmp, 0o700); err != nil {
 				return err
 			}

@@ -258,6 +258,3 @@ func TestStatus(t *testing.T) {
 		}
 	}
 }
-
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }

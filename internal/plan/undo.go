@@ -17,10 +17,7 @@ func Undo(l Ledger, seen Observed, editors Editors) (Changes, error) {
 		if !ok && e.Kind.onDisk() {
 			return nil, fmt.Errorf("undoing %s %q: path was not looked at", e.Kind, e.Path)
 		}
-		c, err := undoEntry(e, from, gone[e.Path], editors)
-		if err != nil {
-			return nil, fmt.Errorf("undoing %s %q: %w", e.Kind, e.Path, err)
-		}
+		c := undoEntry(e, from, gone[e.Path], editors)
 		if c.Op == OpRemove {
 			gone[parent(e.Path)]++
 		}
@@ -31,45 +28,45 @@ func Undo(l Ledger, seen Observed, editors Editors) (Changes, error) {
 
 // undoEntry returns the change that takes one entry back; gone counts the names
 // that will have left the directory by then.
-func undoEntry(e Entry, from State, gone int, editors Editors) (Change, error) {
+func undoEntry(e Entry, from State, gone int, editors Editors) Change {
 	c := Change{Op: OpKeep, Kind: e.Kind, Path: e.Path, From: from, To: from, Group: e.Group, Why: "undo: " + e.Why, Edit: e.Edit, Drop: true}
 	switch {
 	case !e.Kind.onDisk():
 		c.Note = "not undone: it has no prior state"
-		return c, nil
+		return c
 	case from.Same(e.Prior):
-		return c, nil
+		return c
 	case e.Ours(from) && from.Type == TypeDirectory && e.Prior.Type == TypeAbsent && from.Entries > gone:
 		c.Foreign = true
 		c.Note = fmt.Sprintf("left: the directory holds %d names that are not ours", from.Entries-gone)
-		return c, nil
+		return c
 	case e.Ours(from):
 		c.To = e.Prior
 		c.Op = opOf(from, e.Prior)
-		return c, nil
+		return c
 	case e.Kind == KindEdit && e.Edit != nil && from.Type == TypeFile:
 		return undoEdit(c, e, editors)
 	}
 	c.Foreign = true
 	c.Note = "left: changed by someone else since we wrote it"
-	return c, nil
+	return c
 }
 
 // undoEdit takes only our own edit out of a file that others changed since.
-func undoEdit(c Change, e Entry, editors Editors) (Change, error) {
+func undoEdit(c Change, e Entry, editors Editors) Change {
 	to, err := revert(*e.Edit, c.From, e.Prior, editors)
 	if err != nil {
 		c.Foreign = true
 		c.Note = "left: changed by someone else, and our edit cannot be taken out: " + err.Error()
-		return c, nil
+		return c
 	}
 	if to.Same(c.From) {
-		return c, nil
+		return c
 	}
 	c.To = to
 	c.Op = opOf(c.From, to)
 	c.Note = "others changed the file since; only our edit is taken out"
-	return c, nil
+	return c
 }
 
 // parent returns the directory of an absolute path.

@@ -74,37 +74,38 @@ var process = regexp.MustCompile(`^\d{1,10}:\d{1,15}(:\d{1,2}:\d{1,2})?$`)
 
 // check says whether a value is of the kind.
 func (k kind) check(key, value string) error {
+	sound, want := true, ""
 	switch k {
 	case measure:
-		if n, err := strconv.ParseFloat(value, 64); err != nil || math.IsNaN(n) || n < 0 || n > countMax {
-			return fmt.Errorf("value %q of %q is not a number from 0 to %d", value, key, countMax)
-		}
+		sound, want = decimal(value), fmt.Sprintf("a number from 0 to %d", countMax)
 	case count:
-		if n, err := strconv.ParseUint(value, 10, 64); err != nil || n > countMax {
-			return fmt.Errorf("value %q of %q is not a whole number from 0 to %d", value, key, countMax)
-		}
+		sound, want = whole(value, countMax), fmt.Sprintf("a whole number from 0 to %d", countMax)
 	case code:
-		if n, err := strconv.ParseUint(value, 10, 64); err != nil || n > codeMax {
-			return fmt.Errorf("value %q of %q is not the code of an XID, 0 to %d", value, key, codeMax)
-		}
+		sound, want = whole(value, codeMax), fmt.Sprintf("the code of an XID, 0 to %d", codeMax)
 	case flag:
-		if value != "true" && value != "false" {
-			return fmt.Errorf("value %q of %q is not true or false", value, key)
-		}
+		sound, want = value == "true" || value == "false", "true or false"
 	case hang:
-		if value == "true" || value == "false" {
-			return nil
-		}
-		if n, err := strconv.ParseFloat(value, 64); err != nil || math.IsNaN(n) || n < 0 {
-			return fmt.Errorf("value %q of %q is not true, false or a number of seconds", value, key)
-		}
+		sound, want = value == "true" || value == "false" || decimal(value), "true, false or a number of seconds"
 	case usage:
-		if value != "" && !process.MatchString(value) {
-			return fmt.Errorf("value %q of %q is not pid:bytes or pid:bytes:gi:ci (empty removes the process)", value, key)
-		}
+		sound, want = value == "" || process.MatchString(value), "pid:bytes or pid:bytes:gi:ci (empty removes the process)"
 	case partition: // by setMIG, which knows the GPU's sizes
 	}
+	if !sound {
+		return fmt.Errorf("value %q of %q is not %s", value, key, want)
+	}
 	return nil
+}
+
+// decimal reports a number from zero to countMax.
+func decimal(value string) bool {
+	n, err := strconv.ParseFloat(value, 64)
+	return err == nil && !math.IsNaN(n) && n >= 0 && n <= countMax
+}
+
+// whole reports a whole number from zero to a limit.
+func whole(value string, limit uint64) bool {
+	n, err := strconv.ParseUint(value, 10, 64)
+	return err == nil && n <= limit
 }
 
 // Set changes values of one GPU and returns the record with the next sequence

@@ -106,7 +106,7 @@ func Run(args []string, lib nvml.Interface, now time.Time, out io.Writer) int {
 		fmt.Fprintf(out, "%s %s.\n\n", noDriver, reasonOf(r))
 		return exitNoDriver
 	}
-	defer lib.Shutdown()
+	defer func() { _ = lib.Shutdown() }() // the process ends
 	m, err := read(lib)
 	if err != nil {
 		fmt.Fprintln(out, err)
@@ -121,7 +121,7 @@ func Run(args []string, lib nvml.Interface, now time.Time, out io.Writer) int {
 
 // reasonOf says why NVML did not start.
 func reasonOf(r nvml.Return) string {
-	switch r {
+	switch r { //nolint:exhaustive // the others speak for themselves
 	case nvml.ERROR_DRIVER_NOT_LOADED:
 		return "Make sure that the latest NVIDIA driver is installed and running"
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
@@ -146,7 +146,7 @@ func choose(gpus []gpu, ids []string) ([]gpu, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("No devices were found with id %q", id) //nolint:revive,staticcheck // scripts match this line
+			return nil, fmt.Errorf("No devices were found with id %q", id) //nolint:staticcheck // scripts match this line
 		}
 	}
 	return chosen, nil

@@ -27,7 +27,7 @@ func (c *cluster) hostDiff(t *testing.T, node string) string {
 // withoutLedger drops the ledger's own lines, which are what makes an undo possible.
 func withoutLedger(diff string) string {
 	var kept []string
-	for _, line := range strings.Split(strings.TrimSpace(diff), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(diff), "\n") {
 		if line != "" && !strings.Contains(line, names.StateDir) {
 			kept = append(kept, line)
 		}
@@ -87,9 +87,6 @@ func unchangedHostIsLeftAlone(t *testing.T, c *cluster) {
 	}
 	c.plainPodsUntouched(t, hostNode, bareNode, cpuNode)
 }
-
-// containerdStartsAfterInstall is one start by the boot and one by the toolkit.
-const containerdStartsAfterInstall = 2
 
 func removalLeavesHostsAsBorn(t *testing.T, c *cluster) {
 	starts := map[string]int{}

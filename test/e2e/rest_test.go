@@ -45,7 +45,7 @@ func ours(t *testing.T, file string, offset int64) (found []string, all int) {
 	if err != nil {
 		t.Fatalf("reading the audit log: %v", err)
 	}
-	for _, line := range strings.Split(string(data[offset:]), "\n") {
+	for line := range strings.SplitSeq(string(data[offset:]), "\n") {
 		var r request
 		if line == "" || json.Unmarshal([]byte(line), &r) != nil {
 			continue

@@ -84,7 +84,7 @@ func (h hostRuntime) look(ctx context.Context) (Live, error) {
 		return Live{}, err
 	}
 	var live Live
-	if live.Process, err = daemon.FindProcess(socket, filepath.Join(h.root.Dir(), "proc")); err != nil {
+	if live.Process, err = daemon.FindProcess(ctx, socket, filepath.Join(h.root.Dir(), "proc")); err != nil {
 		return live, err
 	}
 	client, err := daemon.Dial(socket)

@@ -71,7 +71,7 @@ func (a *Agent) idle(ctx context.Context, w *fsnotify.Watcher, wait time.Duratio
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			if failed || a.differs() {
+			if failed || a.differs(ctx) {
 				return
 			}
 			timer.Reset(wait)
@@ -83,11 +83,14 @@ func (a *Agent) idle(ctx context.Context, w *fsnotify.Watcher, wait time.Duratio
 				continue
 			}
 			a.drain(ctx, w)
-			if failed || a.differs() {
+			if failed || a.differs(ctx) {
 				return
 			}
-		case <-w.Errors: // events were lost: look
-			if a.differs() {
+		case _, open := <-w.Errors: // events were lost: look
+			if !open {
+				return
+			}
+			if a.differs(ctx) {
 				return
 			}
 		}
@@ -117,13 +120,13 @@ func ours(name string) bool {
 }
 
 // differs is the cheap look: nothing is started, and only small files are read.
-func (a *Agent) differs() bool {
+func (a *Agent) differs(ctx context.Context) bool {
 	w := a.watch
 	socket, err := a.deps.Root.Resolve(a.cfg.Options.Socket)
 	if err != nil {
 		return true
 	}
-	p, err := daemon.FindProcess(filepath.Join(a.deps.Root.Dir(), socket), filepath.Join(a.deps.Root.Dir(), "proc"))
+	p, err := daemon.FindProcess(ctx, filepath.Join(a.deps.Root.Dir(), socket), filepath.Join(a.deps.Root.Dir(), "proc"))
 	if err != nil || p.StartedAt != w.started {
 		return true
 	}

@@ -140,22 +140,20 @@ func (a *Agent) prepare(ctx context.Context, live Live) (transaction, error) {
 	if t.changes, err = Diff(a.deps.Root, t.wanted); err != nil {
 		return t, err
 	}
-	if t.hash, err = hashOf(t.changes); err != nil {
-		return t, err
-	}
+	t.hash = hashOf(t.changes)
 	t.meant, err = a.rehearse(ctx, t, f)
 	return t, err
 }
 
 // hashOf is equal for two plans that put the same on a host.
-func hashOf(cs plan.Changes) (string, error) {
+func hashOf(cs plan.Changes) string {
 	var b strings.Builder
 	for _, c := range cs {
 		if c.To.Type == plan.TypeFile && !c.Drop {
 			fmt.Fprintf(&b, "%s %s %o\n", c.Path, c.To.Hash, c.To.Mode)
 		}
 	}
-	return plan.HashBytes([]byte(b.String())), nil
+	return plan.HashBytes([]byte(b.String()))
 }
 
 // configChanges are the effective changes of files that the daemon reads.

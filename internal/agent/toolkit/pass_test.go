@@ -89,7 +89,7 @@ func TestPassAgain(t *testing.T) {
 	if after := n.read("run/nvidia/gpu-operator/container-toolkit.json"); after != evidence {
 		t.Errorf("evidence was rewritten:\n%s\n%s", evidence, after)
 	}
-	if a.differs() != true { // no socket here: the cheap look must say so rather than nothing
+	if a.differs(t.Context()) != true { // no socket here: the cheap look must say so rather than nothing
 		t.Error("a missing socket is no difference")
 	}
 }

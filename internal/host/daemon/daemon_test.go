@@ -53,7 +53,7 @@ func TestFindProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	p, err := FindProcess(socket, "/proc")
+	p, err := FindProcess(t.Context(), socket, "/proc")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,10 +61,10 @@ func TestFindProcess(t *testing.T) {
 	if p.PID != os.Getpid() || p.StartedAt <= 0 || p.Executable != self || p.Config != "" {
 		t.Errorf("FindProcess = %+v, want pid %d of %s", p, os.Getpid(), self)
 	}
-	if _, err := FindProcess(socket+"x", "/proc"); err == nil || !strings.Contains(err.Error(), socket+"x") {
+	if _, err := FindProcess(t.Context(), socket+"x", "/proc"); err == nil || !strings.Contains(err.Error(), socket+"x") {
 		t.Errorf("a missing socket: %v", err)
 	}
-	if _, err := FindProcess(socket, t.TempDir()); err == nil {
+	if _, err := FindProcess(t.Context(), socket, t.TempDir()); err == nil {
 		t.Error("another proc: no error")
 	}
 }

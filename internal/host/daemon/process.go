@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -27,8 +28,8 @@ type Process struct {
 
 // FindProcess finds the process behind a socket by asking the kernel who listens,
 // and reads about it below proc. It needs to see the host's process ids.
-func FindProcess(socket, proc string) (Process, error) {
-	pid, err := peer(socket)
+func FindProcess(ctx context.Context, socket, proc string) (Process, error) {
+	pid, err := peer(ctx, socket)
 	if err != nil {
 		return Process{}, err
 	}
@@ -53,8 +54,8 @@ func FindProcess(socket, proc string) (Process, error) {
 }
 
 // peer returns the process id of the process that listens on a socket.
-func peer(socket string) (int, error) {
-	conn, err := net.Dial("unix", socket)
+func peer(ctx context.Context, socket string) (int, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	if err != nil {
 		return 0, fmt.Errorf("connecting to runtime socket %q: %w", socket, err)
 	}

@@ -257,7 +257,7 @@ func (in files) nativeCDI(daemon string) bool {
 
 // dropIn decides for a daemon that merges imports key by key.
 func (in files) dropIn(f Facts, w Want, d Decision) (Decision, error) {
-	file, pattern, err := in.place(f.Root.Path, w.DropIn)
+	file, pattern, err := in.place(w.DropIn)
 	if err != nil {
 		return d, err
 	}
@@ -286,7 +286,7 @@ func (in files) dropIn(f Facts, w Want, d Decision) (Decision, error) {
 
 // place chooses the drop-in file, and the pattern that the root must import for
 // it to count ("" when it counts already).
-func (in files) place(root, wanted string) (file, pattern string, err error) {
+func (in files) place(wanted string) (file, pattern string, err error) {
 	var patterns []string
 	for _, t := range in.all() {
 		list, err := t.imports()

@@ -2,9 +2,8 @@
 package all
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "gpu-operator/api/v1"

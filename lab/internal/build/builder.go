@@ -11,7 +11,8 @@ import (
 	"syscall"
 )
 
-// marker is the file that makes a cache entry complete.
+// marker is the file that makes a cache entry complete: it lists the entry's
+// programs with their sizes.
 const marker = ".complete"
 
 // Builder fills the cache.
@@ -38,7 +39,7 @@ func (b *Builder) Build(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	dir := filepath.Join(b.Cache, "bin", c.Name, key)
-	if complete(dir) {
+	if complete(dir, c) {
 		return dir, nil
 	}
 	unlock, err := lock(filepath.Join(b.Cache, "bin", c.Name+".lock"))
@@ -46,11 +47,11 @@ func (b *Builder) Build(ctx context.Context, name string) (string, error) {
 		return "", fmt.Errorf("building %s: %w", c.Name, err)
 	}
 	defer unlock()
-	if complete(dir) {
+	if complete(dir, c) {
 		return dir, nil
 	}
 	if _, err := os.Lstat(dir); err == nil {
-		b.Progress.Step("%s: a build was left half done in %s; building it again", c.Name, dir)
+		b.Progress.Step("%s: a build was left half done, or damaged since, in %s; building it again", c.Name, dir)
 		if err := os.RemoveAll(dir); err != nil {
 			return "", fmt.Errorf("removing the half-built %s: %w", c.Name, err)
 		}
@@ -71,16 +72,43 @@ func (b *Builder) Build(ctx context.Context, name string) (string, error) {
 			return "", fmt.Errorf("linking %s: %w", l, err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, marker), []byte(key+"\n"), 0o644); err != nil {
+	if err := mark(dir, c); err != nil {
 		return "", fmt.Errorf("marking %s as complete: %w", c.Name, err)
 	}
 	return dir, nil
 }
 
-// complete says whether a cache entry was finished.
-func complete(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, marker))
-	return err == nil
+// mark writes the marker of a finished entry.
+func mark(dir string, c Component) error {
+	var list strings.Builder
+	for _, bin := range c.Binaries {
+		fi, err := os.Stat(filepath.Join(dir, bin.Name))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&list, "%s %d\n", bin.Name, fi.Size())
+	}
+	return os.WriteFile(filepath.Join(dir, marker), []byte(list.String()), 0o644)
+}
+
+// complete says whether a cache entry was finished and still is as it was then.
+func complete(dir string, c Component) bool {
+	list, err := os.ReadFile(filepath.Join(dir, marker))
+	if err != nil {
+		return false
+	}
+	for _, bin := range c.Binaries {
+		fi, err := os.Stat(filepath.Join(dir, bin.Name))
+		if err != nil || !strings.Contains("\n"+string(list), fmt.Sprintf("\n%s %d\n", bin.Name, fi.Size())) {
+			return false
+		}
+	}
+	for _, l := range c.Links {
+		if _, err := os.Stat(filepath.Join(dir, l)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // compile builds a component's binaries one by one: what they share is compiled

@@ -63,8 +63,7 @@ func (a *app) inside(ctx context.Context, argv []string, tools ...string) error 
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.In, a.Out, a.Err
 	err = cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return ExitCode(exit.ExitCode())
 	}
 	if err != nil {

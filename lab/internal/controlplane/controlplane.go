@@ -69,6 +69,11 @@ func (c *ControlPlane) Up(ctx context.Context) error {
 	for _, p := range procs {
 		begun := c.Now()
 		running := p.PID() != 0
+		if !running {
+			if err := portsFree(c.Netns, ports()[p.Name]); err != nil {
+				return fmt.Errorf("starting %s: %w", p.Name, err)
+			}
+		}
 		if err := p.Start(ctx, c.Enter); err != nil {
 			return err
 		}

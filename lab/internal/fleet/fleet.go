@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"gpu-operator/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,8 +20,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"gpu-operator/api/v1alpha1"
 )
 
 // Options of a fleet.
@@ -74,9 +73,11 @@ func Run(ctx context.Context, o Options) error {
 	if err := kwok.Start(); err != nil {
 		return fmt.Errorf("starting kwok: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- kwok.Wait() }()
-	defer func() { _ = kwok.Process.Kill(); <-ended; f.remove(context.WithoutCancel(ctx)) }()
+	defer func() {
+		_ = kwok.Process.Kill() // it may have ended by itself
+		_ = kwok.Wait()         // its status is our signal's
+		f.remove(context.WithoutCancel(ctx))
+	}()
 	return f.play(ctx)
 }
 

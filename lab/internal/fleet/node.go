@@ -5,11 +5,10 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"gpu-operator/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"gpu-operator/api/v1alpha1"
 )
 
 // Label marks the nodes of a fleet; kwok manages these and no others.

@@ -3,10 +3,9 @@ package fleet
 import (
 	"testing"
 
+	"gpu-operator/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"gpu-operator/api/v1alpha1"
 )
 
 func TestNext(t *testing.T) {

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -58,13 +59,13 @@ func Base() (Tree, error) {
 const busyboxPath = "/usr/bin/busybox"
 
 // AddShell adds a shell and its tools (busybox) to a tree.
-func (t Tree) AddShell() error {
-	out, err := exec.Command(busyboxPath, "--list").Output()
+func (t Tree) AddShell(ctx context.Context) error {
+	out, err := exec.CommandContext(ctx, busyboxPath, "--list").Output()
 	if err != nil {
 		return fmt.Errorf("listing busybox's tools: %w", err)
 	}
 	t["usr/bin/busybox"] = Entry{Source: busyboxPath, Mode: 0o755}
-	for _, tool := range strings.Fields(string(out)) {
+	for tool := range strings.FieldsSeq(string(out)) {
 		name := filepath.Join("usr/bin", tool)
 		if _, ok := t[name]; !ok {
 			t[name] = Entry{Link: "busybox"}

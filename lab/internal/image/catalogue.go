@@ -1,6 +1,7 @@
 package image
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"strings"
@@ -69,7 +70,7 @@ type Inputs struct {
 }
 
 // Assemble makes the image that a recipe describes.
-func (r Recipe) Assemble(in Inputs) (Image, error) {
+func (r Recipe) Assemble(ctx context.Context, in Inputs) (Image, error) {
 	if r.Short == Pause {
 		return pauseImage(in), nil
 	}
@@ -81,7 +82,7 @@ func (r Recipe) Assemble(in Inputs) (Image, error) {
 	switch r.Short {
 	case Workload:
 		shell := Tree{}
-		err = shell.AddShell()
+		err = shell.AddShell(ctx)
 		img.Layers, img.Cmd = append(img.Layers, shell), []string{"/bin/sh"}
 	case Operator:
 		img.Layers = append(img.Layers, Tree{"usr/bin/gpu-operator": program(in, "gpu-operator")})
@@ -94,7 +95,7 @@ func (r Recipe) Assemble(in Inputs) (Image, error) {
 		img.Layers = append(img.Layers, tools, Tree{"usr/bin/gpu-node": program(in, "gpu-node")})
 		img.Entrypoint = []string{"/usr/bin/gpu-node"}
 	case Driver:
-		err = driverImage(&img, in)
+		err = driverImage(ctx, &img, in)
 	}
 	if err != nil {
 		return Image{}, fmt.Errorf("making image %q: %w", r.Short, err)
@@ -116,10 +117,10 @@ func pauseImage(in Inputs) Image {
 
 // driverImage is the stand-in driver container: the driver's files, and a program
 // that does with them what the upstream driver container does.
-func driverImage(img *Image, in Inputs) error {
+func driverImage(ctx context.Context, img *Image, in Inputs) error {
 	img.Names = []string{Repository + "driver:" + in.DriverVersion}
 	shell, files := Tree{}, Tree{}
-	if err := shell.AddShell(); err != nil {
+	if err := shell.AddShell(ctx); err != nil {
 		return err
 	}
 	if err := files.AddFolder(in.DriverRoot, "driver"); err != nil {

@@ -37,7 +37,7 @@ func (l *Lab) BuildImages(ctx context.Context, version string, shorts ...string)
 				return nil, err
 			}
 		}
-		img, err := recipe.Assemble(in)
+		img, err := recipe.Assemble(ctx, in)
 		if err != nil {
 			return nil, err
 		}

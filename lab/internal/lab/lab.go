@@ -84,7 +84,7 @@ func (l *Lab) Running() bool {
 }
 
 // errNotUp is what commands say that need a lab.
-var errNotUp = errors.New("the lab is not up: `gpulab up` starts it") //nolint:gochecknoglobals // an error value
+var errNotUp = errors.New("the lab is not up: `gpulab up` starts it")
 
 // RequireUp is an error with a remedy when there is no running lab.
 func (l *Lab) RequireUp() error {
@@ -116,7 +116,7 @@ func (l *Lab) Command(ctx context.Context, argv []string, tools ...string) (*exe
 	cmd.Env = append(os.Environ(),
 		"KUBECONFIG="+l.Kubeconfig(),
 		"GPULAB_STATE="+l.State, "GPULAB_CACHE="+l.Cache, "GPULAB_RUN="+l.Run, "GPULAB_REPO="+l.Repo,
-		"PATH="+strings.Join(append(path, os.Getenv("PATH")), ":"))
+		"PATH="+strings.Join(append(path, os.Getenv("PATH")), ":")) //nolint:forbidigo // a command of a person runs as in the person's shell
 	return cmd, nil
 }
 

@@ -154,15 +154,17 @@ func (l *Lab) waitOne(ctx context.Context, n Node) error {
 	const poll = 300 * time.Millisecond
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
-	boot, last := "", errors.New("it has not been looked at")
+	boot := ""
+	var last error
 	for {
 		if boot == "" {
 			boot = bootID(ctx, opened)
 		}
 		var api corev1.Node
-		if err := l.get(ctx, "/api/v1/nodes/"+n.Name, &api); err != nil {
-			last = err
-		} else if last = notReady(api, boot); last == nil {
+		if last = l.get(ctx, "/api/v1/nodes/"+n.Name, &api); last == nil {
+			last = notReady(api, boot)
+		}
+		if last == nil {
 			return nil
 		}
 		select {

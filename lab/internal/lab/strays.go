@@ -20,8 +20,11 @@ import (
 // Being in the lab's own network namespace is what makes a process the lab's.
 func (l *Lab) endStrays(ctx context.Context) error {
 	var want unix.Stat_t
-	if err := unix.Stat(netns.Path(), &want); err != nil {
-		return nil // No namespace: nobody is in it.
+	switch err := unix.Stat(netns.Path(), &want); {
+	case errors.Is(err, unix.ENOENT):
+		return nil // no namespace: nobody is in it
+	case err != nil:
+		return fmt.Errorf("looking at the network namespace %q: %w", netns.Path(), err)
 	}
 	mine := ancestors(os.Getpid())
 	entries, err := os.ReadDir("/proc")

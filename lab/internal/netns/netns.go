@@ -99,8 +99,7 @@ func DelNodeRoute(ctx context.Context, podCIDR string) error {
 // what was asked for.
 func ip(cmd *exec.Cmd) error {
 	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
 		for _, fine := range []string{"File exists", "already assigned", "No such process"} {
 			if strings.Contains(string(out), fine) {
 				return nil

@@ -54,7 +54,8 @@ func (n *Node) boot(ctx context.Context) error {
 		"--network-bridge="+netns.Bridge, "--capability=all", "--console=passive", "--link-journal=no",
 		"--resolv-conf=off", "--timezone=off", "--system-call-filter=@keyring landlock_create_ruleset landlock_add_rule landlock_restrict_self bpf perf_event_open",
 		"--bind="+n.path("disk", "containerd")+":/var/lib/containerd", "--bind="+n.path("disk", "kubelet")+":/var/lib/kubelet")
-	cmd := exec.Command("/bin/sh", args...) // outlives this process and its context
+	// Not bound to ctx: it outlives this process.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/bin/sh", args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -133,7 +134,7 @@ func (n *Node) Leader() int {
 	if err != nil {
 		return 0
 	}
-	for _, f := range strings.Fields(string(data)) {
+	for f := range strings.FieldsSeq(string(data)) {
 		child, err := strconv.Atoi(f)
 		if err != nil {
 			continue
@@ -173,7 +174,7 @@ func (n *Node) stop(ctx context.Context, force bool) error {
 	if err := killCgroup(ctx, cgroupName(n.Spec.Name)); err != nil {
 		return err
 	}
-	return removeCgroups(cgroupName(n.Spec.Name))
+	return removeCgroups(ctx, cgroupName(n.Spec.Name))
 }
 
 // Exec runs a command in the node and returns its exit status.
@@ -187,8 +188,7 @@ func (n *Node) Exec(ctx context.Context, argv []string, stdin io.Reader, stdout,
 	cmd := exec.CommandContext(ctx, "nsenter", args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 	err := cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode(), nil
 	}
 	if err != nil {

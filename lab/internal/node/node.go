@@ -102,7 +102,7 @@ func Create(ctx context.Context, s Spec) (*Node, error) {
 	if err := n.mountRoot(ctx); err != nil {
 		return nil, err
 	}
-	if err := n.provision(); err != nil {
+	if err := n.provision(ctx); err != nil {
 		return nil, fmt.Errorf("provisioning node %q: %w", s.Name, err)
 	}
 	birth, err := hostdiff.Snapshot(n.Upper())
@@ -213,7 +213,7 @@ func (n *Node) Remove(ctx context.Context) error {
 	if err := mount.UnmountBelow(n.dir); err != nil {
 		return err
 	}
-	if err := removeCgroups(cgroupName(n.Spec.Name)); err != nil {
+	if err := removeCgroups(ctx, cgroupName(n.Spec.Name)); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(n.dir); err != nil {

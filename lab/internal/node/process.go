@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,8 +83,8 @@ func cgroupDirs(name string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		for i := len(below) - 1; i >= 0; i-- {
-			dirs = append(dirs, below[i])
+		for _, b := range slices.Backward(below) {
+			dirs = append(dirs, b)
 		}
 	}
 	return dirs, nil
@@ -125,7 +126,7 @@ func pidsIn(name string) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		for _, f := range strings.Fields(string(data)) {
+		for f := range strings.FieldsSeq(string(data)) {
 			if pid, err := strconv.Atoi(f); err == nil && !seen[pid] {
 				seen[pid] = true
 				pids = append(pids, pid)
@@ -136,13 +137,13 @@ func pidsIn(name string) ([]int, error) {
 }
 
 // removeCgroups removes the cgroups of that name from every hierarchy.
-func removeCgroups(name string) error {
+func removeCgroups(ctx context.Context, name string) error {
 	dirs, err := cgroupDirs(name)
 	if err != nil {
 		return err
 	}
 	for _, d := range dirs {
-		if err := removeCgroup(d); err != nil {
+		if err := removeCgroup(ctx, d); err != nil {
 			return err
 		}
 	}
@@ -151,16 +152,23 @@ func removeCgroups(name string) error {
 
 // removeCgroup removes one cgroup; a process that has just ended may keep it busy
 // for a moment.
-func removeCgroup(dir string) error {
-	deadline := time.Now().Add(stopWithin)
+func removeCgroup(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, stopWithin)
+	defer cancel()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
 	for {
 		err := os.Remove(dir)
 		switch {
 		case err == nil || os.IsNotExist(err):
 			return nil
-		case !errors.Is(err, unix.EBUSY) || time.Now().After(deadline):
+		case !errors.Is(err, unix.EBUSY):
 			return fmt.Errorf("removing cgroup %q: %w", dir, err)
 		}
-		time.Sleep(lookEvery)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("removing cgroup %q: %w (%w)", dir, err, ctx.Err())
+		case <-tick.C:
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -28,9 +29,9 @@ type file struct {
 }
 
 // provision writes everything that makes the overlay a node.
-func (n *Node) provision() error {
+func (n *Node) provision(ctx context.Context) error {
 	if n.Spec.Driver == "host" && n.Spec.MachineFile != "" {
-		if err := copyTree(n.Spec.Bin.DriverRoot, n.Root()); err != nil {
+		if err := copyTree(ctx, n.Spec.Bin.DriverRoot, n.Root()); err != nil {
 			return fmt.Errorf("installing the driver into the OS image: %w", err)
 		}
 		// Where the simulated kernel keeps the GPUs' state: a real driver package brings

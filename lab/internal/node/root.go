@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -44,13 +45,8 @@ func hidden(path string) bool {
 			return true
 		}
 	}
-	top := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 2)[0]
-	for _, s := range standard() {
-		if top == s {
-			return false
-		}
-	}
-	return true
+	top, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return !slices.Contains(standard(), top)
 }
 
 // mountRoot mounts the node's layer and, over the machine's root, the overlay.
@@ -100,17 +96,20 @@ func (n *Node) hideMachine() error {
 // emptyDir makes the directory d of the machine, with its parents as they are,
 // opaque in the upper layer. One that the machine lacks is left out.
 func (n *Node) emptyDir(d string) error {
-	if info, err := os.Lstat(d); err != nil || !info.IsDir() {
+	switch info, err := os.Lstat(d); {
+	case os.IsNotExist(err) || err == nil && !info.IsDir():
 		return nil
+	case err != nil:
+		return fmt.Errorf("reading %q: %w", d, err)
 	}
-	at := ""
-	for _, part := range strings.Split(strings.TrimPrefix(d, "/"), "/") {
-		at += "/" + part
-		info, err := os.Stat(at)
+	var at strings.Builder
+	for part := range strings.SplitSeq(strings.TrimPrefix(d, "/"), "/") {
+		at.WriteString("/" + part)
+		info, err := os.Stat(at.String())
 		if err != nil {
-			return fmt.Errorf("reading %q: %w", at, err)
+			return fmt.Errorf("reading %q: %w", at.String(), err)
 		}
-		up := n.Upper() + at
+		up := n.Upper() + at.String()
 		if err := os.Mkdir(up, info.Mode().Perm()); err != nil && !os.IsExist(err) {
 			return fmt.Errorf("making %q: %w", up, err)
 		}
@@ -125,8 +124,8 @@ func (n *Node) emptyDir(d string) error {
 }
 
 // copyTree copies a directory tree with modes and links, as `cp -a` does.
-func copyTree(from, to string) error {
-	if out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
+func copyTree(ctx context.Context, from, to string) error {
+	if out, err := exec.CommandContext(ctx, "cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
 		return fmt.Errorf("copying %q to %q: %w: %s", from, to, err, out)
 	}
 	return nil
