@@ -90,11 +90,12 @@ func unchangedHostIsLeftAlone(t *testing.T, c *cluster) {
 
 func removalLeavesHostsAsBorn(t *testing.T, c *cluster) {
 	starts := map[string]int{}
-	gpuNodes := []string{hostNode, bareNode}
+	gpuNodes := []string{hostNode, bareNode, oldNode}
 	for _, node := range gpuNodes {
 		starts[node] = c.starts(t, node)
-		name := plainPods()[node]
-		c.plain[name] = c.container(t, name)
+		if name, has := plainPods()[node]; has {
+			c.plain[name] = c.container(t, name)
+		}
 	}
 	c.lab(t, "kubectl", "--", "delete", "clusterpolicy", policyName, "--wait=true", "--timeout=300s")
 	for _, node := range gpuNodes {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"gpu-operator/internal/names"
 )
 
@@ -60,6 +62,33 @@ func addedNodeBecomesReady(t *testing.T, c *cluster) {
 		}
 		return ""
 	})
+}
+
+// oldNode has the oldest containerd that is supported, and GPUs of another model; it
+// stays until everything is removed.
+const (
+	oldNode = "old-1"
+	oldGPUs = 2
+)
+
+func oldRuntimeIsServed(t *testing.T, c *cluster) {
+	requests := countRequests(t)
+	c.lab(t, "node", "add", oldNode, "--gpus", "2xA100-SXM4-80GB", "--driver", "host", "--runtime", "containerd-1.6")
+	c.eventually(t, readyWithin, oldNode+" becomes ready", func(ctx context.Context) string { return c.notReady(ctx, oldNode, oldGPUs) })
+	t.Logf("requests from the node's birth to its being ready: %s", requests())
+	n, err := c.node(t.Context(), oldNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := n.Status.NodeInfo.ContainerRuntimeVersion; !strings.HasPrefix(v, "containerd://1.6.") {
+		t.Errorf("the node's runtime is %q: this story is about containerd 1.6", v)
+	}
+	c.start(t, podSpec{name: "both", node: oldNode, runtimeClass: names.RuntimeNVIDIA, gpus: oldGPUs, command: listGPUs}, corev1.PodSucceeded, runWithin)
+	if out := c.logs(t, "both"); len(uuids(out)) != oldGPUs || !strings.Contains(out, "A100") {
+		t.Errorf("a pod that asks for both GPUs saw:\n%s", out)
+	}
+	c.remove(t, "both")
+	c.sneaks(t, oldNode)
 }
 
 // same fails when two nodes built alike do not have the same fingerprint.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,47 @@ func nothingAtRest(t *testing.T, c *cluster) {
 		t.Errorf("%d requests in %s at rest:\n%s", len(found), rest, strings.Join(found, "\n"))
 	}
 	t.Logf("in %s at rest: %d of our requests, %d of everybody's", rest, len(found), all)
+}
+
+// countRequests starts counting the requests of our accounts; what it returns prints
+// the count so far, by account and verb.
+func countRequests(t *testing.T) func() string {
+	t.Helper()
+	file := os.Getenv(auditLog)
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatalf("looking at the audit log (%s): %v", auditLog, err)
+	}
+	return func() string {
+		found, _ := ours(t, file, info.Size())
+		counts := map[string]int{}
+		for _, r := range found {
+			f := strings.Fields(r)
+			counts[f[0][strings.LastIndex(f[0], ":")+1:]+" "+f[1]+" "+resourceOf(f[2])]++
+		}
+		var lines []string
+		for what, n := range counts {
+			lines = append(lines, fmt.Sprintf("%d %s", n, what))
+		}
+		slices.Sort(lines)
+		return fmt.Sprintf("%d\n%s", len(found), strings.Join(lines, "\n"))
+	}
+}
+
+// resourceOf names what a request was about: the path without its query and without
+// the name of one object.
+func resourceOf(uri string) string {
+	p, _, _ := strings.Cut(uri, "?")
+	parts := strings.Split(strings.Trim(p, "/"), "/")
+	for i, part := range parts {
+		if part == "nodes" || part == "gpunodes" || part == "pods" {
+			if i+1 < len(parts) {
+				parts[i+1] = "*"
+			}
+			return strings.Join(parts[i:], "/")
+		}
+	}
+	return p
 }
 
 // quietFor is "" once our accounts made no request for the span before now.

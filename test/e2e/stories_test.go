@@ -31,6 +31,7 @@ func TestStories(t *testing.T) {
 		{"an added node becomes ready with nobody's help", addedNodeBecomesReady},
 		{"a rebooted node returns on new evidence", rebootedNodeReturns},
 		{"a rebuilt node is the same node", rebuiltNodeIsTheSame},
+		{"a node of another model with an old containerd is served too", oldRuntimeIsServed},
 		{"nothing at rest", nothingAtRest},
 		{"removal leaves the hosts as they were born", removalLeavesHostsAsBorn},
 	}

@@ -145,13 +145,14 @@ func (b *Builder) unpackDebs(ctx context.Context, c Component, dir string) error
 		return fmt.Errorf("opening the folder for the packages of %s: %w", c.Name, err)
 	}
 	out := &tail{}
-	script := `set -e; apt-get download "$@"; for d in ./*.deb; do dpkg-deb -x "$d" root; done`
+	// The machine's package lists may be older than the archive, or absent.
+	script := `set -e; apt-get download "$@" || { apt-get update; apt-get download "$@"; }; for d in ./*.deb; do dpkg-deb -x "$d" root; done`
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh"}, c.Debs...)...)
 	cmd.Dir = tmp
 	cmd.Stdout, cmd.Stderr = out, out
 	what := "fetching Debian's " + strings.Join(c.Debs, ", ")
 	if err := b.Progress.During(what, nil, cmd.Run); err != nil {
-		return fmt.Errorf("%s: %w\n%s\n(`apt-get update` may help)", what, err, out)
+		return fmt.Errorf("%s: %w\n%s\n(needs the network and Debian's package archive; `gpulab build %s` fetches it ahead)", what, err, out, c.Name)
 	}
 	for _, bin := range c.Binaries {
 		from := filepath.Join(tmp, "root", "usr", "bin", bin.Name)

@@ -68,7 +68,7 @@ reaches the world, and "gpulab down" leaves nothing behind.`,
 	root.AddCommand(
 		a.upCommand(), a.downCommand(), a.statusCommand(), a.nodeCommand(),
 		a.kubectlCommand(), a.helmCommand(), a.runCommand(), a.execCommand(),
-		a.hostDiffCommand(), a.gpuCommand(), a.imageCommand(), a.assetsCommand(),
+		a.hostDiffCommand(), a.gpuCommand(), a.imageCommand(), a.assetsCommand(), a.buildCommand(),
 		a.fleetCommand(), a.demoCommand(),
 	)
 	return root

@@ -109,6 +109,31 @@ func (a *app) imageCommand() *cobra.Command {
 	return cmd
 }
 
+func (a *app) buildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "build COMPONENT...",
+		Short: "Build or fetch programs that nodes run into the cache, ahead of their use",
+		Long: `build fills the cache with components and prints the folder of each; the network is
+needed only then. An unknown name is an error that lists the known ones.`,
+		Example: "  gpulab build containerd-1.6",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			l, err := a.open(cmd.Context(), a.Err)
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				dir, err := l.Builder().Build(cmd.Context(), name)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(a.Out, dir)
+			}
+			return nil
+		},
+	}
+}
+
 func (a *app) assetsCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{

@@ -38,6 +38,10 @@ func (l *Lab) AddNode(ctx context.Context, name string, w Wish) error {
 	if err != nil {
 		return err
 	}
+	// What cannot be built is said before there is half a node.
+	if _, err := l.binaries(ctx, wanted[0]); err != nil {
+		return err
+	}
 	return l.change(ctx, func(s *State) error {
 		wanted[0].Name = name
 		n, err := s.Add(wanted[0])
