@@ -21,6 +21,9 @@ type Config struct {
 	Listen string
 	// Options are what the policy asks for.
 	Options toolkit.Options
+	// SocketNamed says that the policy names the runtime's socket; else it is the one
+	// that the kubelet uses.
+	SocketNamed bool
 	// UninstallDeadline is how long an uninstall waits for Pods before it says that
 	// it waited too long; it goes on waiting.
 	UninstallDeadline time.Duration
@@ -42,7 +45,7 @@ func ConfigFromEnv(get func(string) string) (Config, error) {
 	if err != nil {
 		return c, fmt.Errorf("reading environment: %w", err)
 	}
-	c.Options = options
+	c.Options, c.SocketNamed = options, get("RUNTIME_SOCKET") != "" || get("CONTAINERD_SOCKET") != ""
 	return c, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,6 +115,32 @@ type fakeRuntime struct {
 	breaks bool
 	// blind makes the dump lack our handlers.
 	blind bool
+	// k3s is the configuration that a distribution renders at each start; "" means an
+	// ordinary containerd; render makes it.
+	k3s    string
+	render func() string
+}
+
+// file is the daemon's configuration file.
+func (f *fakeRuntime) file() string {
+	if f.k3s != "" {
+		return f.k3s
+	}
+	return names.ContainerdConfig
+}
+
+// rendered is what a distribution writes at a start: its base, the user's template
+// around it, and a handler for NVIDIA's runtime where it finds one.
+func (f *fakeRuntime) rendered(base string) string {
+	if real := "/usr/local/nvidia/toolkit/nvidia-container-runtime"; f.root.Exists(real) {
+		base += "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.\"nvidia\"]\nruntime_type = \"io.containerd.runc.v2\"\n" +
+			"[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.\"nvidia\".options]\nBinaryName = \"" + real + "\"\n"
+	}
+	data, err := f.root.ReadFile(strings.Replace(f.k3s, "config.toml", "config-v3.toml.tmpl", 1), 1<<20)
+	if err != nil {
+		return base
+	}
+	return strings.Replace(string(data), "{{ template \"base\" . }}", base, 1)
 }
 
 // config merges the root file and its imports as containerd 2.1 and later do.
@@ -164,7 +191,12 @@ func merge(into, from map[string]any) {
 
 // load makes the daemon know what its configuration says now.
 func (f *fakeRuntime) load() error {
-	c, err := f.config(names.ContainerdConfig)
+	if f.render != nil {
+		if err := os.WriteFile(filepath.Join(f.root.Dir(), f.k3s), []byte(f.render()), 0o644); err != nil {
+			return err
+		}
+	}
+	c, err := f.config(f.file())
 	if err != nil {
 		return err
 	}
@@ -189,7 +221,7 @@ func (f *fakeRuntime) Look(context.Context) (Live, error) {
 		name = "containerd"
 	}
 	return Live{
-		Process: daemon.Process{PID: 1, StartedAt: f.start, Executable: "/usr/bin/containerd", Config: ""},
+		Process: daemon.Process{PID: 1, StartedAt: f.start, Executable: "/usr/bin/containerd", Config: f.k3s},
 		Status:  daemon.Status{Name: name, Version: "v2.4.2", Ready: true, Handlers: f.handlers},
 		Unit:    f.unit,
 	}, nil

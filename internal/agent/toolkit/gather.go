@@ -30,8 +30,19 @@ type Daemon struct {
 func Gather(root *host.Root, o toolkit.Options, d Daemon) (containerd.Facts, error) {
 	f := containerd.Facts{Version: strings.TrimPrefix(d.Version, "containerd://"), Dump: d.Dump}
 	var err error
-	if f.Root, err = readConfig(root, o.RuntimeConfig); err != nil {
+	file, distribution := configOf(root, o.RuntimeConfig)
+	f.Distribution = distribution
+	if f.Root, err = readConfig(root, file); err != nil {
 		return f, err
+	}
+	if f.Distribution != "" {
+		for _, p := range containerd.Templates(f.Root.Path) {
+			t, err := readConfig(root, p)
+			if err != nil {
+				return f, err
+			}
+			f.Templates = append(f.Templates, t)
+		}
 	}
 	if f.Imported, err = readImports(root, f.Root); err != nil {
 		return f, err
@@ -39,12 +50,27 @@ func Gather(root *host.Root, o toolkit.Options, d Daemon) (containerd.Facts, err
 	if f.KubeletCgroupDriver, err = kubeletCgroupDriver(root); err != nil {
 		return f, err
 	}
+	return f, nil
+}
+
+// configOf returns the runtime's configuration file and the distribution that writes
+// it: the file that is named, and where there is none that of a distribution.
+func configOf(root *host.Root, named string) (file, distribution string) {
 	for _, d := range names.Distributions() {
-		if root.Exists(d[0]) && !f.Root.Exists {
-			f.Distribution = d[1]
+		if named == d[0] {
+			return d[0], d[1]
 		}
 	}
-	return f, nil
+	if root.Exists(named) {
+		return named, ""
+	}
+	for _, d := range names.Distributions() {
+		rancher := d[1] == names.DistributionK3s || d[1] == names.DistributionRKE2
+		if root.Exists(d[0]) || rancher && root.Exists(path.Dir(d[0])) {
+			return d[0], d[1]
+		}
+	}
+	return named, ""
 }
 
 // readConfig reads one configuration file; a missing one is a fact.

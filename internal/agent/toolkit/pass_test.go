@@ -289,3 +289,46 @@ func TestUninstallDefault(t *testing.T) {
 		t.Errorf("host is not as it was born (-born +after):\n%s", diff)
 	}
 }
+
+// TestDistribution: on k3s, which writes its containerd's configuration at each start
+// and finds our runtime itself, a node becomes ready with one restart, a second pass
+// changes nothing, and an uninstall gives back what was, also the handler that k3s
+// found.
+func TestDistribution(t *testing.T) {
+	const dir = "/var/lib/rancher/k3s/agent/etc/containerd/"
+	for name, tc := range map[string]struct{ imports, changed string }{
+		"a drop-in":  {"imports = [\"" + dir + "config-v3.toml.d/*.toml\"]\n", "config-v3.toml.d/99-nvidia.toml"},
+		"a template": {"", "config-v3.toml.tmpl"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.write(dir+"config.toml", "version = 3\n"+tc.imports)
+			n.rt.k3s = dir + "config.toml"
+			n.rt.render = func() string {
+				return n.rt.rendered("version = 3\n" + tc.imports + "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\nruntime_type = \"io.containerd.runc.v2\"\n")
+			}
+			must(t, n.rt.load())
+			born := n.tree()
+			a := New(n.cfg, n.deps)
+			must(t, a.Pass(t.Context()))
+			if e := n.evidence(); !e.Ready || !slices.Contains(e.Handlers, "nvidia") || n.rt.restarts != 1 {
+				t.Errorf("evidence = %+v after %d restarts", e, n.rt.restarts)
+			}
+			if text := n.read(dir + tc.changed); !strings.Contains(text, "nvidia-management") {
+				t.Errorf("%s reads:\n%s", tc.changed, text)
+			}
+			after := n.tree()
+			must(t, a.Pass(t.Context()))
+			if diff := cmp.Diff(after, n.tree()); diff != "" || n.rt.restarts != 1 {
+				t.Errorf("a second pass changed the host (%d restarts):\n%s", n.rt.restarts, diff)
+			}
+			must(t, New(n.cfg, n.deps).Uninstall(t.Context()))
+			if diff := cmp.Diff(born, n.tree()); diff != "" {
+				t.Errorf("host is not as it was born (-born +after):\n%s", diff)
+			}
+			if e := n.evidence(); !e.Ready || slices.Contains(e.Handlers, "nvidia") || n.rt.restarts != 2 {
+				t.Errorf("evidence = %+v after %d restarts", e, n.rt.restarts)
+			}
+		})
+	}
+}

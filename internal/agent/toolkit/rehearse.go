@@ -42,7 +42,13 @@ func (a *Agent) rehearse(ctx context.Context, t transaction, f containerd.Facts)
 func (a *Agent) copies(t transaction, f containerd.Facts) (string, map[string]string, error) {
 	root := containerd.File{Path: f.Root.Path, Data: f.Root.Data}
 	copies := map[string]string{}
+	if t.wanted.Decision.Rendered != nil {
+		root.Data = t.wanted.Decision.Rendered
+	}
 	for i, c := range t.planned() {
+		if t.wanted.Decision.Rendered != nil {
+			break // a template is no configuration: what it makes of the root is above
+		}
 		if c.Path == f.Root.Path || c.Via == f.Root.Path {
 			root.Data = c.To.Content
 			continue

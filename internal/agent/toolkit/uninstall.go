@@ -13,6 +13,7 @@ import (
 	"gpu-operator/api/v1alpha1"
 	"gpu-operator/internal/fault"
 	"gpu-operator/internal/host"
+	"gpu-operator/internal/names"
 	"gpu-operator/internal/nodeconf/cdi"
 	"gpu-operator/internal/nodeconf/toolkit"
 	"gpu-operator/internal/plan"
@@ -81,6 +82,13 @@ func (a *Agent) uninstall(ctx context.Context, since time.Time, e *v1alpha1.Step
 	if err := a.safeToRestart(live); err != nil {
 		return err
 	}
+	if len(byDefault) > 0 {
+		rest = a.withoutLauncher(rest)
+	}
+	if generated(live) {
+		// At each start the distribution looks for our binary, and must not find it.
+		config, rest = append(config, rest...), nil
+	}
 	if err := a.take(ctx, config); err != nil {
 		return err
 	}
@@ -88,9 +96,6 @@ func (a *Agent) uninstall(ctx context.Context, since time.Time, e *v1alpha1.Step
 		if err := a.restartPlain(ctx, live, cs, e); err != nil {
 			return err
 		}
-	}
-	if len(byDefault) > 0 {
-		rest = a.withoutLauncher(rest)
 	}
 	if err := a.take(ctx, rest); err != nil {
 		return err
@@ -115,7 +120,8 @@ func (a *Agent) restartPlain(ctx context.Context, live Live, cs plan.Changes, e 
 		return &fault.Fault{Reason: fault.ReasonRestartFailed, Where: unit, Message: "the runtime does not answer after our configuration was taken out", Err: err, Remedy: "read the unit's log on the node"}
 	}
 	e.RuntimeStartedAt, e.Handlers = live.Process.StartedAt, live.Status.Names()
-	if a.knows(live) && !slices.ContainsFunc(cs, func(c plan.Change) bool { return c.Foreign }) {
+	found := generated(live) && a.deps.Root.Exists(path.Join(a.cfg.Options.Dir(), toolkit.BinaryRuntime)) // kept for containers that need it
+	if a.knows(live) && !found && !slices.ContainsFunc(cs, func(c plan.Change) bool { return c.Foreign }) {
 		return &fault.Fault{Reason: fault.ReasonHandlersMissing, Where: unit, Message: "the runtime still knows our handlers although our configuration was taken out", Remedy: "somebody else's configuration defines them: " + strings.Join(live.Status.Names(), ", ")}
 	}
 	return nil
@@ -162,6 +168,11 @@ func (a *Agent) knows(live Live) bool {
 		}
 	}
 	return false
+}
+
+// generated says whether a distribution writes the running daemon's configuration.
+func generated(live Live) bool {
+	return slices.ContainsFunc(names.Distributions(), func(d [2]string) bool { return d[0] == live.Process.Config })
 }
 
 // safeToRestart refuses an undo whose restart would kill the node's containers.

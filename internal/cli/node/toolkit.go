@@ -1,10 +1,12 @@
 package node
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,7 +67,7 @@ func newToolkitOffline(use, short string, run func(*toolkitOffline) error) *cobr
 	f.StringVar(&o.payload, "payload", names.ToolkitPayloadDir, "directory with the binaries to install")
 	f.StringVar(&o.runtimeVersion, "runtime-version", "", "the node's container runtime (node.status.nodeInfo.containerRuntimeVersion)")
 	f.StringVar(&o.effective, "effective", "", "file with the output of `containerd config dump` on that host")
-	f.StringVar(&o.unit, "unit", "containerd.service", "the container runtime's unit")
+	f.StringVar(&o.unit, "unit", "", "the container runtime's unit (default: that of the distribution, else containerd.service)")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	_ = cmd.MarkFlagRequired("root")
 	return cmd
@@ -122,12 +124,30 @@ func (o *toolkitOffline) differ(root *host.Root, options toolkit.Options, daemon
 	if err != nil {
 		return agent.Wanted{}, nil, err
 	}
-	w, err := agent.Desire(options, facts, manifest, o.unit)
+	unit := o.unit
+	if unit == "" {
+		unit = runtimeUnit(root, facts.Distribution)
+	}
+	o.unit = unit
+	w, err := agent.Desire(options, facts, manifest, unit)
 	if err != nil {
 		return w, nil, err
 	}
 	cs, err := agent.Diff(root, w)
 	return w, cs, err
+}
+
+// runtimeUnit is the unit that a distribution runs containerd in: the one of its units
+// that the host has.
+func runtimeUnit(root *host.Root, distribution string) string {
+	for _, unit := range names.RuntimeUnits(distribution) {
+		for _, dir := range names.UnitDirs() {
+			if root.Exists(path.Join(dir, unit)) {
+				return unit
+			}
+		}
+	}
+	return names.RuntimeUnits(distribution)[0]
 }
 
 // plan prints all changes.
@@ -168,7 +188,7 @@ func (o *toolkitOffline) apply() error {
 func (o *toolkitOffline) restartNote(cs plan.Changes) []string {
 	for _, c := range cs.Effective() {
 		if c.Kind == plan.KindRestart || c.Drop && (c.Kind == plan.KindEdit || strings.HasSuffix(c.Path, ".toml")) {
-			return []string{o.unit + " was not restarted: it reads its configuration at its next start"}
+			return []string{cmp.Or(o.unit, "the container runtime") + " was not restarted: it reads its configuration at its next start"}
 		}
 	}
 	return nil

@@ -68,7 +68,11 @@ func withToolkitAgent(cmd *cobra.Command, f func(context.Context, *agent.Agent) 
 		return err
 	}
 	defer roots.Close()
-	deps, err := toolkitDeps(cfg, roots, log)
+	scanner := inspector.NewScanner(roots, runtime.GOARCH)
+	if kubelet := scanner.Scan().Kubelet.Endpoint; kubelet != "" && !cfg.SocketNamed {
+		cfg.Options.Socket = kubelet // k3s and others have it elsewhere
+	}
+	deps, err := toolkitDeps(cfg, roots, scanner, log)
 	if err != nil {
 		return err
 	}
@@ -101,13 +105,12 @@ func besideProbes(probes, run func() error) error {
 }
 
 // toolkitDeps are the real things that the agent works with.
-func toolkitDeps(cfg agent.Config, roots inspector.Roots, log logr.Logger) (agent.Deps, error) {
+func toolkitDeps(cfg agent.Config, roots inspector.Roots, scanner *inspector.Scanner, log logr.Logger) (agent.Deps, error) {
 	payload := agent.NewPayload(cfg.PayloadDir)
 	manifest, err := payload.Manifest()
 	if err != nil {
 		return agent.Deps{}, err
 	}
-	scanner := inspector.NewScanner(roots, runtime.GOARCH)
 	generator := cdispec.Generator{
 		HostRoot: cfg.HostRoot,
 		Log:      func(format string, args ...any) { log.V(1).Info(fmt.Sprintf(format, args...)) },

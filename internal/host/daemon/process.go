@@ -20,7 +20,8 @@ type Process struct {
 	// StartedAt is the start in clock ticks since boot (field 22 of /proc/PID/stat):
 	// it changes with every restart and with nothing else.
 	StartedAt int64
-	// Executable is the path of the binary as the host sees it.
+	// Executable is the path of the binary as the host sees it; where one binary is
+	// many programs (k3s), the name that it was called by.
 	Executable string
 	// Config is the configuration file that the command line names; empty when it names none.
 	Config string
@@ -49,7 +50,13 @@ func FindProcess(ctx context.Context, socket, proc string) (Process, error) {
 	if err != nil {
 		return p, fmt.Errorf("reading about the runtime's process %d: %w", pid, err)
 	}
-	p.Config = facts.ParseCmdline(cmdline).Flag("config", "c")
+	args := facts.ParseCmdline(cmdline)
+	p.Config = args.Flag("config", "c")
+	if called := filepath.Join(filepath.Dir(p.Executable), filepath.Base(args[0])); called != p.Executable {
+		if _, err := os.Lstat(filepath.Join(dir, "root", called)); err == nil {
+			p.Executable = called
+		}
+	}
 	return p, nil
 }
 

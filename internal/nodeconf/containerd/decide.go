@@ -35,9 +35,12 @@ type Facts struct {
 	Dump []byte
 	// KubeletCgroupDriver is systemd, cgroupfs, or empty when unknown.
 	KubeletCgroupDriver string
-	// Distribution is the Kubernetes distribution that owns the runtime's
-	// configuration (k3s, rke2, k0s, microk8s); empty for an ordinary containerd.
+	// Distribution is the Kubernetes distribution that writes the root itself (k3s,
+	// rke2, k0s, microk8s); empty for an ordinary containerd.
 	Distribution string
+	// Templates are the distribution's templates of the root, as Templates lists
+	// them; Exists tells which there are.
+	Templates []File
 }
 
 // Handler is a runtime handler that is wanted.
@@ -71,6 +74,9 @@ type Decision struct {
 	// LowLevel is the binary of the daemon's own low-level runtime when its
 	// configuration names one; empty means runc from the PATH.
 	LowLevel string
+	// Rendered is what the root will read like once a distribution has rendered it
+	// anew; nil where the root is no output.
+	Rendered []byte
 	// Notes are things a person should know, in words.
 	Notes []string
 }
@@ -89,12 +95,9 @@ type files struct {
 // Decide computes the desired configuration. It refuses, with a reason and a
 // remedy, what cannot be done without touching keys of somebody else.
 func Decide(f Facts, w Want) (Decision, error) {
-	if f.Distribution != "" {
-		return Decision{}, &fault.Fault{
-			Reason: fault.ReasonRuntimeUnsupported, Where: f.Root.Path,
-			Message: fmt.Sprintf("the runtime belongs to %s, which writes its configuration itself", f.Distribution),
-			Remedy:  "this release configures a containerd of its own only; nothing was written",
-		}
+	rancher := f.Distribution == names.DistributionK3s || f.Distribution == names.DistributionRKE2
+	if f.Distribution != "" && !rancher {
+		return Decision{}, unsupported(f, "writes its runtime's configuration itself", "this release configures k3s, RKE2 and a containerd of its own; nothing was written")
 	}
 	in, err := load(f, w)
 	if err != nil {
@@ -105,6 +108,9 @@ func Decide(f Facts, w Want) (Decision, error) {
 	}
 	d := Decision{NativeCDI: in.nativeCDI(f.Version)}
 	d.LowLevel, _ = in.baseRuntime(w).options["BinaryName"].(string)
+	if rancher {
+		return in.generated(f, w, d)
+	}
 	if in.nested {
 		return in.dropIn(f, w, d)
 	}

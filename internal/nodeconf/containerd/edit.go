@@ -17,6 +17,8 @@ const (
 	EditImports = "containerd-imports"
 	// EditBlock appends our tables, between two marker comments.
 	EditBlock = "containerd-block"
+	// EditTemplate appends the same to a distribution's template.
+	EditTemplate = "containerd-template"
 )
 
 // Argument names of the edits.
@@ -33,7 +35,7 @@ const (
 
 // Editors are the editors of this package's edits, for plan.Diff and plan.Undo.
 func Editors() plan.Editors {
-	return plan.Editors{EditImports: importsEditor{}, EditBlock: blockEditor{}}
+	return plan.Editors{EditImports: importsEditor{}, EditBlock: blockEditor{}, EditTemplate: templateEditor{}}
 }
 
 // importsEditor adds args[pattern] to `imports`; into a file without any key it
