@@ -90,7 +90,7 @@ func unchangedHostIsLeftAlone(t *testing.T, c *cluster) {
 
 func removalLeavesHostsAsBorn(t *testing.T, c *cluster) {
 	starts := map[string]int{}
-	gpuNodes := []string{hostNode, bareNode, oldNode}
+	gpuNodes := []string{hostNode, bareNode, oldNode, k3sNode}
 	for _, node := range gpuNodes {
 		starts[node] = c.starts(t, node)
 		if name, has := plainPods()[node]; has {

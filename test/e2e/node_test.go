@@ -83,12 +83,46 @@ func oldRuntimeIsServed(t *testing.T, c *cluster) {
 	if v := n.Status.NodeInfo.ContainerRuntimeVersion; !strings.HasPrefix(v, "containerd://1.6.") {
 		t.Errorf("the node's runtime is %q: this story is about containerd 1.6", v)
 	}
-	c.start(t, podSpec{name: "both", node: oldNode, runtimeClass: names.RuntimeNVIDIA, gpus: oldGPUs, command: listGPUs}, corev1.PodSucceeded, runWithin)
+	c.bothGPUs(t, oldNode)
+	c.sneaks(t, oldNode)
+}
+
+// k3sNode runs its containerd as k3s does: configured by a file that is rendered at
+// each start, on a socket of its own.
+const k3sNode = "k3s-1"
+
+const k3sConfig = "/var/lib/rancher/k3s/agent/etc/containerd/"
+
+func renderingNodeIsServed(t *testing.T, c *cluster) {
+	c.lab(t, "node", "add", k3sNode, "--gpus", "2xA100-SXM4-80GB", "--driver", "host", "--runtime", "k3s")
+	c.eventually(t, readyWithin, k3sNode+" becomes ready", func(ctx context.Context) string { return c.notReady(ctx, k3sNode, oldGPUs) })
+	if diff := c.hostDiff(t, k3sNode); !strings.Contains(diff, k3sConfig+"config-v3.toml.d/99-nvidia.toml") || strings.Contains(diff, "config.toml.tmpl") {
+		t.Errorf("want the drop-in and no template on the host:\n%s", diff)
+	}
+	c.bothGPUs(t, k3sNode)
+	// A release that renders no import: what worked until then is gone at its start, and
+	// the toolkit has to find the other way by itself.
+	const without = "/etc/k3slike-without-imports"
+	c.lab(t, "exec", k3sNode, "--", "sh", "-c", "touch "+without+" && systemctl restart k3s")
+	c.eventually(t, readyWithin, k3sNode+" has the handlers by a template", func(ctx context.Context) string {
+		if out, err := c.tryLab(ctx, "exec", k3sNode, "--", "grep", "-l", names.RuntimeManagement, k3sConfig+"config-v3.toml.tmpl", k3sConfig+"config.toml"); err != nil {
+			return out + err.Error()
+		}
+		return c.notReady(ctx, k3sNode, oldGPUs)
+	})
+	c.bothGPUs(t, k3sNode)
+	c.sneaks(t, k3sNode)
+	c.lab(t, "exec", k3sNode, "--", "rm", without)
+}
+
+// bothGPUs fails when a Pod that asks for all GPUs of a small node does not see them.
+func (c *cluster) bothGPUs(t *testing.T, node string) {
+	t.Helper()
+	c.start(t, podSpec{name: "both", node: node, runtimeClass: names.RuntimeNVIDIA, gpus: oldGPUs, command: listGPUs}, corev1.PodSucceeded, runWithin)
 	if out := c.logs(t, "both"); len(uuids(out)) != oldGPUs || !strings.Contains(out, "A100") {
-		t.Errorf("a pod that asks for both GPUs saw:\n%s", out)
+		t.Errorf("a pod that asks for both GPUs of %s saw:\n%s", node, out)
 	}
 	c.remove(t, "both")
-	c.sneaks(t, oldNode)
 }
 
 // same fails when two nodes built alike do not have the same fingerprint.

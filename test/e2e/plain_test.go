@@ -51,16 +51,24 @@ func (c *cluster) plainPodsUntouched(t *testing.T, nodes ...string) {
 	}
 }
 
-// starts is how often containerd was started on a node in this boot, by systemd's own count.
+// starts is how often the unit of containerd was started on a node in this boot, by systemd's own count.
 func (c *cluster) starts(t *testing.T, node string) int {
 	t.Helper()
 	var n int
 	out := c.lab(t, "exec", node, "--", "sh", "-c",
-		"journalctl -b -u containerd.service -o cat | grep -c '^Started containerd.service' || true")
+		fmt.Sprintf("journalctl -b -u %[1]s -o cat | grep -c '^Started %[1]s' || true", runtimeUnit(node)))
 	if _, err := fmt.Sscan(out, &n); err != nil {
 		t.Fatalf("counting containerd starts on %s: %q: %v", node, out, err)
 	}
 	return n
+}
+
+// runtimeUnit is the unit that runs a node's containerd.
+func runtimeUnit(node string) string {
+	if node == k3sNode {
+		return "k3s.service"
+	}
+	return "containerd.service"
 }
 
 // policyReady waits until the ClusterPolicy says ready.

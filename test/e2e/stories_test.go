@@ -32,6 +32,7 @@ func TestStories(t *testing.T) {
 		{"a rebooted node returns on new evidence", rebootedNodeReturns},
 		{"a rebuilt node is the same node", rebuiltNodeIsTheSame},
 		{"a node of another model with an old containerd is served too", oldRuntimeIsServed},
+		{"a node that renders its runtime's configuration is served too", renderingNodeIsServed},
 		{"nothing at rest", nothingAtRest},
 		{"removal leaves the hosts as they were born", removalLeavesHostsAsBorn},
 	}

@@ -34,6 +34,7 @@ func Products() []Product {
 		{Name: "gpusim", Package: "./sim/cmd/gpusim"},
 		{Name: "simbuild", Package: "./sim/cmd/simbuild"},
 		{Name: "pause", Package: "./cmd/pause", Module: "lab"},
+		{Name: "k3slike", Package: "./cmd/k3slike", Module: "lab"},
 	}
 }
 

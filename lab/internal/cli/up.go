@@ -19,7 +19,7 @@ func wishFlags(cmd *cobra.Command, w *lab.Wish) {
 	f := cmd.Flags()
 	f.StringSliceVar(&w.GPUs, "gpus", []string{defaultGPUs}, "each node's GPUs, as <count>x<machine model> or none; the last one repeats")
 	f.StringSliceVar(&w.Drivers, "driver", []string{lab.DriverHost}, "each node's driver: host (in the OS image) or none (the operator brings it); the last one repeats")
-	f.StringSliceVar(&w.Runtimes, "runtime", []string{lab.RuntimeContainerd2}, "each node's container runtime: containerd-2 or containerd-1.6; the last one repeats")
+	f.StringSliceVar(&w.Runtimes, "runtime", []string{lab.RuntimeContainerd2}, "each node's container runtime: containerd-2, containerd-1.6 or k3s (a containerd run as k3s does); the last one repeats")
 	f.StringToStringVar(&w.Labels, "labels", nil, "node labels (key=value) that the kubelet registers the nodes with")
 	f.StringVar(&w.DriverVersion, "driver-version", lab.DefaultDriverVersion, "the version of host drivers")
 }

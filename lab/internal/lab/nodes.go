@@ -116,6 +116,11 @@ func (l *Lab) binaries(ctx context.Context, n Node) (node.Binaries, error) {
 	}
 	b.CNIDir = dirs[build.CNI]
 	var err error
+	if n.Runtime == RuntimeK3s {
+		if b.K3s, err = l.builder.BuildProduct(ctx, "k3slike"); err != nil {
+			return b, err
+		}
+	}
 	if b.Gpusim, err = l.builder.BuildProduct(ctx, "gpusim"); err != nil {
 		return b, err
 	}

@@ -43,6 +43,8 @@ const (
 
 	RuntimeContainerd2  = "containerd-2"
 	RuntimeContainerd16 = "containerd-1.6"
+	// RuntimeK3s is a containerd that is run as k3s runs its own.
+	RuntimeK3s = "k3s"
 )
 
 // maxIndex is bounded by the third number of a pod range (10.201.<index>.0/24).

@@ -53,7 +53,7 @@ func (w Wish) Expand(machines []string) ([]Node, error) {
 		if err := oneOf("--driver", n.Driver, DriverHost, DriverNone); err != nil {
 			return nil, err
 		}
-		if err := oneOf("--runtime", n.Runtime, RuntimeContainerd2, RuntimeContainerd16); err != nil {
+		if err := oneOf("--runtime", n.Runtime, RuntimeContainerd2, RuntimeContainerd16, RuntimeK3s); err != nil {
 			return nil, err
 		}
 		if n.GPUs == 0 {

@@ -204,7 +204,7 @@ func (n *Node) LoadImages(ctx context.Context, tars []string) error {
 		if err != nil {
 			return fmt.Errorf("opening image %q: %w", t, err)
 		}
-		argv := []string{"ctr", "-n", "k8s.io", "images", "import"}
+		argv := []string{"ctr", "--address", n.socket(), "-n", "k8s.io", "images", "import"}
 		if n.Spec.Runtime != "containerd-1.6" {
 			argv = append(argv, "--local") // what 1.6 always does
 		}

@@ -25,11 +25,17 @@ import (
 	"gpu-operator/lab/internal/netns"
 )
 
+// RuntimeK3s is a containerd that is run as k3s runs its own: configured by what is
+// rendered at each start, a child of another program, on a socket of its own.
+const RuntimeK3s = "k3s"
+
 // Binaries are absolute paths of what a node is provisioned with.
 type Binaries struct {
 	Kubelet, Containerd, Shim, Runc, Ctr string
 	// CNIDir holds the CNI plugins ptp, host-local and loopback.
 	CNIDir string
+	// K3s plays k3s on nodes of that runtime.
+	K3s string
 	// Gpusim is the node side of the simulated hardware; empty: none.
 	Gpusim string
 	// DriverRoot is a driver root tree, installed on nodes with Driver "host".
@@ -40,7 +46,7 @@ type Binaries struct {
 type Spec struct {
 	Name, IP, PodCIDR string
 	Index             int
-	// Runtime is containerd-2 or containerd-1.6.
+	// Runtime is containerd-2, containerd-1.6 or RuntimeK3s.
 	Runtime string
 	// Driver is host (part of the OS image) or none.
 	Driver        string
@@ -179,7 +185,7 @@ func (n *Node) Start(ctx context.Context) error {
 	if err := netns.AddNodeRoute(ctx, n.Spec.PodCIDR, n.Spec.IP); err != nil {
 		return err
 	}
-	if err := n.waitUnit(ctx, "containerd.service"); err != nil {
+	if err := n.waitUnit(ctx, n.runtimeUnit()); err != nil {
 		return err
 	}
 	if err := n.LoadImages(ctx, n.Spec.Images); err != nil {

@@ -102,18 +102,25 @@ func (n *Node) files() []file {
 		{path: "/etc/systemd/system.conf.d/10-stop.conf", mode: 0o644, content: "[Manager]\nDefaultTimeoutStopSec=5s\n"},
 		{path: "/etc/hosts", mode: 0o644, content: fmt.Sprintf("127.0.0.1 localhost\n%s %s\n", s.IP, s.Name)},
 		{path: "/usr/bin/kubelet", mode: 0o755, from: bin.Kubelet},
-		{path: "/usr/bin/containerd", mode: 0o755, from: bin.Containerd},
 		{path: "/usr/bin/containerd-shim-runc-v2", mode: 0o755, from: bin.Shim},
 		{path: "/usr/bin/runc", mode: 0o755, from: bin.Runc},
 		{path: "/usr/bin/ctr", mode: 0o755, from: bin.Ctr},
-		{path: "/etc/containerd/config.toml", mode: 0o644, content: containerdConfig(s.Runtime)},
-		{path: "/etc/containerd/conf.d/.keep", mode: 0o644},
 		{path: "/etc/cni/net.d/10-gpulab.conflist", mode: 0o644, content: cniConfig(s.PodCIDR)},
 		{path: "/etc/kubernetes/kubelet.conf", mode: 0o600, content: string(s.Kubeconfig)},
 		{path: "/etc/kubernetes/pki/ca.crt", mode: 0o644, content: string(s.CA)},
 		{path: "/etc/kubernetes/pki/kubelet.crt", mode: 0o644, content: string(s.ServingCert)},
 		{path: "/etc/kubernetes/pki/kubelet.key", mode: 0o600, content: string(s.ServingKey)},
-		{path: "/etc/kubernetes/kubelet-config.yaml", mode: 0o644, content: kubeletConfig(s.PodCIDR)},
+		{path: "/etc/kubernetes/kubelet-config.yaml", mode: 0o644, content: kubeletConfig(s.PodCIDR, n.socket())},
+	}
+	if s.Runtime == RuntimeK3s {
+		files = append(files,
+			file{path: "/usr/local/bin/k3s", mode: 0o755, from: bin.K3s},
+			file{path: "/var/lib/rancher/k3s/data/current/bin/containerd", mode: 0o755, from: bin.Containerd})
+	} else {
+		files = append(files,
+			file{path: "/usr/bin/containerd", mode: 0o755, from: bin.Containerd},
+			file{path: "/etc/containerd/config.toml", mode: 0o644, content: containerdConfig(s.Runtime)},
+			file{path: "/etc/containerd/conf.d/.keep", mode: 0o644})
 	}
 	for _, p := range []string{"ptp", "host-local", "loopback"} {
 		files = append(files, file{path: "/opt/cni/bin/" + p, mode: 0o755, from: filepath.Join(bin.CNIDir, p)})
@@ -180,7 +187,7 @@ func cniConfig(podCIDR string) string {
 
 // kubeletConfig is the kubelet's configuration for a machine whose cgroups are
 // version 1 and not ours.
-func kubeletConfig(podCIDR string) string {
+func kubeletConfig(podCIDR, socket string) string {
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication:
@@ -190,7 +197,7 @@ authentication:
 authorization: {mode: Webhook}
 tlsCertFile: /etc/kubernetes/pki/kubelet.crt
 tlsPrivateKeyFile: /etc/kubernetes/pki/kubelet.key
-containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+containerRuntimeEndpoint: unix://%s
 staticPodPath: ""
 podCIDR: %q
 clusterDomain: cluster.local
@@ -212,7 +219,23 @@ evictionHard:
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 serializeImagePulls: false
-`, podCIDR)
+`, socket, podCIDR)
+}
+
+// socket is where the node's containerd listens.
+func (n *Node) socket() string {
+	if n.Spec.Runtime == RuntimeK3s {
+		return "/run/k3s/containerd/containerd.sock"
+	}
+	return "/run/containerd/containerd.sock"
+}
+
+// runtimeUnit is the unit that runs the node's containerd.
+func (n *Node) runtimeUnit() string {
+	if n.Spec.Runtime == RuntimeK3s {
+		return "k3s.service"
+	}
+	return "containerd.service"
 }
 
 // labelFlag renders the kubelet's --node-labels.

@@ -69,6 +69,18 @@ func TestWhatANodeIsMadeOf(t *testing.T) {
 			t.Errorf("%s has a configuration that starts %.20q", runtime, c)
 		}
 	}
+	k3s := provisioned(Spec{Runtime: RuntimeK3s})
+	for path, want := range map[string]bool{
+		"/usr/local/bin/k3s": true, "/var/lib/rancher/k3s/data/current/bin/containerd": true, "/etc/systemd/system/k3s.service": true,
+		"/usr/bin/containerd": false, "/etc/containerd/config.toml": false, "/etc/systemd/system/containerd.service": false,
+	} {
+		if _, has := k3s[path]; has != want {
+			t.Errorf("a k3s node has %s: %v, want %v", path, has, want)
+		}
+	}
+	if c := k3s["/etc/kubernetes/kubelet-config.yaml"].content; !strings.Contains(c, "unix:///run/k3s/containerd/containerd.sock") {
+		t.Error("the kubelet of a k3s node asks another containerd")
+	}
 	if got := labelFlag(map[string]string{"b": "2", "a": "1"}); !strings.HasSuffix(got, "--node-labels=a=1,b=2") {
 		t.Errorf("labels %q", got)
 	}

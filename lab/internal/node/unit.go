@@ -16,8 +16,8 @@ func (n *Node) units() []file {
 	units := []unit{
 		{"gpulab-prepare.service", "sysinit.target", prepareUnit},
 		{"gpulab-network.service", "multi-user.target", networkUnit(n.Spec.IP)},
-		{"containerd.service", "multi-user.target", containerdUnit},
-		{"kubelet.service", "", kubeletUnit(n.Spec)},
+		{n.runtimeUnit(), "multi-user.target", n.containerdUnit()},
+		{"kubelet.service", "", kubeletUnit(n.Spec, n.runtimeUnit())},
 	}
 	if n.Spec.Bin.Gpusim != "" {
 		units = append(units, unit{"gpusim-boot.service", "sysinit.target", gpusimBootUnit})
@@ -61,8 +61,36 @@ ExecStart=/bin/sh -c 'for kv in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/
 ExecStart=/bin/sh -c 'mount -o remount,bind,rw /sys/fs/cgroup; for d in /sys/fs/cgroup/*; do mount -o remount,bind,rw "$d" 2>/dev/null || true; done; mount --make-rshared /; [ -e /dev/kmsg ] || mknod /dev/kmsg c 1 11'
 `
 
-// containerdUnit is the unit as containerd's own packages ship it.
-const containerdUnit = `[Unit]
+// containerdUnit is the unit of the node's containerd.
+func (n *Node) containerdUnit() string {
+	if n.Spec.Runtime == RuntimeK3s {
+		return k3sUnit
+	}
+	return packagedUnit
+}
+
+// k3sUnit is the unit as k3s's installer writes it, as far as containerd is concerned.
+const k3sUnit = `[Unit]
+Description=Lightweight Kubernetes (the part of it that runs containerd)
+After=network.target gpulab-network.service dbus.service
+
+[Service]
+ExecStart=/usr/local/bin/k3s server
+Type=notify
+Delegate=yes
+KillMode=process
+Restart=always
+RestartSec=5
+LimitNPROC=infinity
+LimitCORE=infinity
+TasksMax=infinity
+
+[Install]
+WantedBy=multi-user.target
+`
+
+// packagedUnit is the unit as containerd's own packages ship it.
+const packagedUnit = `[Unit]
 Description=containerd container runtime
 Documentation=https://containerd.io
 After=network.target gpulab-network.service dbus.service
@@ -100,7 +128,7 @@ ExecStart=/usr/lib/gpusim/gpusim boot
 const gpusimDriverUnit = `[Unit]
 Description=Load the GPU driver of the OS image
 After=gpusim-boot.service
-Before=containerd.service kubelet.service
+Before=containerd.service k3s.service kubelet.service
 
 [Service]
 Type=oneshot
@@ -130,12 +158,12 @@ WantedBy=multi-user.target
 
 // kubeletUnit is the kubelet as kubeadm's packages start it. It has no [Install]
 // section: the lab starts it once images are there.
-func kubeletUnit(s Spec) string {
+func kubeletUnit(s Spec, runtime string) string {
 	return fmt.Sprintf(`[Unit]
 Description=kubelet: The Kubernetes Node Agent
 Documentation=https://kubernetes.io/docs/
-After=containerd.service
-Wants=containerd.service
+After=%s
+Wants=%s
 StartLimitIntervalSec=0
 
 [Service]
@@ -146,5 +174,5 @@ ExecStart=/usr/bin/kubelet \
   --node-ip=%s%s
 Restart=always
 RestartSec=2
-`, s.Name, s.IP, labelFlag(s.Labels))
+`, runtime, runtime, s.Name, s.IP, labelFlag(s.Labels))
 }
