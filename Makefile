@@ -51,6 +51,7 @@ generate: ## Write every generated file anew: deep copies, CRDs, install.yaml, t
 	if [ -x "$(HELM)" ]; then $(HELM) template gpu-operator deploy/chart/gpu-operator --namespace gpu-operator --include-crds \
 	  --kube-version 1.37.2 --set createPolicy=false >deploy/install.yaml; else echo "install.yaml left out: the lab builds helm at its first up"; fi
 	$(GO) test ./internal/archtest -count=1 -run 'TestReasonsAreDocumented|TestValuesSchema' -update
+	$(GO) test ./internal/cli/node -count=1 -run TestHostsAreDocumented -update
 
 ##@ Check
 .PHONY: test

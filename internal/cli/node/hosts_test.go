@@ -282,3 +282,72 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// hostsPage lists the hosts for people: what is decided on each kind.
+const hostsPage = "../../../docs/hosts.md"
+
+const hostsHead = `# What is decided on which host
+
+Each row is a whole host as text in ` + "`test/hosts/`" + `: what it is before, what ` + "`gpu-node toolkit diff`" + ` prints, what it is
+after. Every one is applied, applied again (nothing may differ) and undone to the byte; one that is refused is not touched. The
+page is made from them: ` + "`go test ./internal/cli/node -run Hosts -update`" + `.
+
+| host | runtime | what it is | what is done |
+|---|---|---|---|
+`
+
+// TestHostsAreDocumented: the page has a row for every host, with its result.
+func TestHostsAreDocumented(t *testing.T) {
+	archives, err := filepath.Glob(filepath.Join(hostsDir, "*.txtar"))
+	must(t, err)
+	page := hostsHead
+	for _, file := range archives {
+		archive, err := txtar.ParseFile(file)
+		must(t, err)
+		what, rest, _ := strings.Cut(string(archive.Comment), "\n")
+		_, version, _ := strings.Cut(rest, "--runtime-version containerd://")
+		version, _, _ = strings.Cut(version, "\n")
+		var out string
+		for _, f := range archive.Files {
+			if f.Name == "want.out" {
+				out = string(f.Data)
+			}
+		}
+		page += "| " + strings.TrimSuffix(filepath.Base(file), ".txtar") + " | " + orElse(version, "unknown") + " | " + what + " | " + result(out) + " |\n"
+	}
+	if *update {
+		must(t, os.WriteFile(hostsPage, []byte(page), 0o644))
+		return
+	}
+	got, err := os.ReadFile(hostsPage)
+	must(t, err)
+	if diff := cmp.Diff(page, string(got)); diff != "" {
+		t.Errorf("the page is behind the hosts (-want +got), write it with -update:\n%s", diff)
+	}
+}
+
+// result says in a few words what diff printed.
+func result(out string) string {
+	if text, refused := strings.CutPrefix(out, "gpu-node: "); refused {
+		return "**refused**: " + strings.TrimSpace(strings.TrimPrefix(text, "deciding the runtime's configuration: "))
+	}
+	var done []string
+	for line := range strings.SplitSeq(out, "\n") {
+		f := strings.Fields(line)
+		if len(f) < 3 || strings.HasPrefix(line, " ") {
+			continue
+		}
+		if op := f[1]; op == "file" || op == "edit" {
+			done = append(done, op+" `"+f[2]+"`")
+		}
+	}
+	return strings.Join(done, ", ")
+}
+
+// orElse is v, or def when v is empty.
+func orElse(v, def string) string {
+	if v == "" {
+		return def
+	}
+	return v
+}

@@ -45,7 +45,7 @@ func (t tree) version() (int, error) {
 	}
 	n, ok := v.(int64)
 	if !ok || n < 1 || n > 4 {
-		return 0, t.invalid("version is %v, want a number from 1 to 4", v)
+		return 0, t.invalid("version is %#v, want a number from 1 to 4", v)
 	}
 	return int(n), nil
 }
