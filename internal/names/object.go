@@ -38,6 +38,19 @@ const (
 	RuntimeManagement = "nvidia-management"
 )
 
+// WorkloadHandlers are the handlers for GPU Pods, each with a RuntimeClass of its name:
+// the policy's own first, then those that existing manifests name. They are one
+// runtime: devices come by CDI under all of them.
+func WorkloadHandlers(own string) []string {
+	out := []string{own}
+	for _, name := range []string{RuntimeNVIDIA + "-cdi", RuntimeNVIDIA + "-legacy"} {
+		if name != own {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // Resource names that the device plugin advertises.
 const (
 	ResourceGPU       = "nvidia.com/gpu"

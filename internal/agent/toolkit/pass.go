@@ -136,7 +136,7 @@ func (a *Agent) prepare(ctx context.Context, live Live) (transaction, error) {
 	if t.wanted, err = Desire(t.options, f, a.deps.Manifest, unit); err != nil {
 		return t, err
 	}
-	t.handlers = handlers(t.options)
+	t.handlers = t.wanted.Decision.Handlers
 	if t.changes, err = Diff(a.deps.Root, t.wanted); err != nil {
 		return t, err
 	}

@@ -48,7 +48,7 @@ func TestPass(t *testing.T) {
 	a := New(n.cfg, n.deps)
 	must(t, a.Pass(t.Context()))
 	want := v1alpha1.StepEvidence{
-		Step: Step, BootID: bootA, Ready: true, Phase: "Applied", DriverVersion: "550.1", Handlers: []string{"nvidia", "nvidia-management", "runc"},
+		Step: Step, BootID: bootA, Ready: true, Phase: "Applied", DriverVersion: "550.1", Handlers: []string{"nvidia", "nvidia-cdi", "nvidia-legacy", "nvidia-management", "runc"},
 		RuntimeStartedAt: 150, RuntimeRestarts: 1,
 	}
 	got := n.evidence()

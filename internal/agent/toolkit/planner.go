@@ -49,11 +49,11 @@ func Desire(o toolkit.Options, f containerd.Facts, payload map[string]plan.Sourc
 func want(o toolkit.Options) containerd.Want {
 	w := containerd.Want{
 		DropIn: o.DropIn,
-		Handlers: []containerd.Handler{
-			{Name: o.Handler, Binary: path.Join(o.Dir(), toolkit.BinaryRuntime), Annotations: true},
-			{Name: names.RuntimeManagement, Binary: path.Join(o.Dir(), toolkit.BinaryRuntimeManagement)},
-		},
 	}
+	for i, name := range names.WorkloadHandlers(o.Handler) {
+		w.Handlers = append(w.Handlers, containerd.Handler{Name: name, Binary: path.Join(o.Dir(), toolkit.BinaryRuntime), Annotations: true, Alias: i > 0})
+	}
+	w.Handlers = append(w.Handlers, containerd.Handler{Name: names.RuntimeManagement, Binary: path.Join(o.Dir(), toolkit.BinaryRuntimeManagement)})
 	if o.SetAsDefault {
 		w.Default = o.Handler
 	}

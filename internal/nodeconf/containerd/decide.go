@@ -52,6 +52,9 @@ type Handler struct {
 	// Annotations lets the device plugin's CDI annotations reach the binary, where
 	// the daemon does not inject CDI devices itself.
 	Annotations bool
+	// Alias says that the handler is another name of a former one: where somebody
+	// else defines it and cannot be overridden, theirs stays.
+	Alias bool
 }
 
 // Want is what the policy asks for.
@@ -68,6 +71,8 @@ type Want struct {
 type Decision struct {
 	// Steps are the file steps, drop-in before the edit that makes it count.
 	Steps []plan.Step
+	// Handlers are those that the daemon will know as ours.
+	Handlers []Handler
 	// NativeCDI says that containerd itself injects CDI devices; the handlers then
 	// must not do it a second time.
 	NativeCDI bool
@@ -79,6 +84,15 @@ type Decision struct {
 	Rendered []byte
 	// Notes are things a person should know, in words.
 	Notes []string
+}
+
+// withoutTaken leaves out aliases that somebody else defines.
+func (in files) withoutTaken(w Want) Want {
+	w.Handlers = slices.DeleteFunc(slices.Clone(w.Handlers), func(h Handler) bool {
+		_, taken := in.definer(h.Name)
+		return h.Alias && taken
+	})
+	return w
 }
 
 // files is the parsed configuration without anything of ours.
@@ -108,13 +122,13 @@ func Decide(f Facts, w Want) (Decision, error) {
 	}
 	d := Decision{NativeCDI: in.nativeCDI(f.Version)}
 	d.LowLevel, _ = in.baseRuntime(w).options["BinaryName"].(string)
-	if rancher {
+	switch {
+	case rancher:
 		return in.generated(f, w, d)
-	}
-	if in.nested {
+	case in.nested:
 		return in.dropIn(f, w, d)
 	}
-	return in.inFile(f, w, d)
+	return in.inFile(f, in.withoutTaken(w), d)
 }
 
 // load parses the files and takes out what is ours, so that a second run decides
@@ -275,7 +289,7 @@ func (in files) dropIn(f Facts, w Want, d Decision) (Decision, error) {
 	if in.version > 0 {
 		content += "version = " + strconv.Itoa(in.version) + "\n"
 	}
-	d.Notes = append(d.Notes, in.takenNotes(w)...)
+	d.Handlers, d.Notes = w.Handlers, append(d.Notes, in.takenNotes(w)...)
 	d.Steps = append(d.Steps, plan.Step{
 		Kind: plan.KindFile, Path: file, Content: []byte(content + "\n" + tables),
 		Why: "tells containerd the handlers " + handlerNames(w),

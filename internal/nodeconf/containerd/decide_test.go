@@ -272,3 +272,32 @@ func TestDecideRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestAliases: another name of a handler is written like it; where somebody else
+// defines that name and cannot be overridden, theirs stays and the rest is done.
+func TestAliases(t *testing.T) {
+	w := Want{Handlers: []Handler{{Name: "nvidia", Binary: "/t/r"}, {Name: "nvidia-cdi", Binary: "/t/r", Alias: true}}}
+	theirs := []byte("version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia-cdi]\nruntime_type = \"io.containerd.runc.v2\"\n")
+	for name, tc := range map[string]struct {
+		data    []byte
+		version string
+		want    []string
+	}{
+		"free":                           {[]byte("version = 2\n"), "1.7.1", []string{"nvidia", "nvidia-cdi"}},
+		"taken, cannot be overridden":    {theirs, "1.7.1", []string{"nvidia"}},
+		"taken, overridden by a drop-in": {theirs, "2.2.0", []string{"nvidia", "nvidia-cdi"}},
+	} {
+		d, err := Decide(Facts{Root: File{Path: "/c", Data: tc.data, Exists: true}, Version: tc.version}, w)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for _, h := range d.Handlers {
+			got = append(got, h.Name)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -71,7 +71,7 @@ func (in files) generated(f Facts, w Want, d Decision) (Decision, error) {
 	if w.Default != "" {
 		return d, unsupported(f, "chooses the default runtime itself", fmt.Sprintf("set default-runtime: %s in /etc/rancher/%s/config.yaml instead", w.Default, f.Distribution))
 	}
-	return in.template(f, w, d)
+	return in.template(f, in.withoutTaken(w), d)
 }
 
 // template decides for a distribution whose rendered file reads no drop-in of ours.
@@ -105,6 +105,7 @@ func (in files) template(f Facts, w Want, d Decision) (Decision, error) {
 	if d.Rendered, err = in.rendered(f, w, d.NativeCDI); err != nil {
 		return d, err
 	}
+	d.Handlers = w.Handlers
 	why := "makes " + f.Distribution + " tell its containerd the handlers " + handlerNames(w)
 	if own {
 		content := templateHeader + "{{ template \"base\" . }}\n\n" + templateBlock(tables) + "\n"

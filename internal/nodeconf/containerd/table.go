@@ -202,6 +202,7 @@ func (in files) inFile(f Facts, w Want, d Decision) (Decision, error) {
 	if err != nil {
 		return d, err
 	}
+	d.Handlers = w.Handlers
 	d.Steps = append(d.Steps, plan.Step{
 		Kind: plan.KindEdit, Path: target.Path, Why: "tells containerd the handlers " + handlerNames(w),
 		Edit: &plan.Edit{Name: EditBlock, Args: map[string]string{argTables: tables, argVersion: strconv.Itoa(in.version)}},

@@ -83,4 +83,6 @@ func (o Options) check() error {
 func (o Options) Dir() string { return path.Join(o.InstallDir, names.ToolkitSubdir) }
 
 // Handlers returns the names of the handlers that the runtime must know.
-func (o Options) Handlers() []string { return []string{o.Handler, names.RuntimeManagement} }
+func (o Options) Handlers() []string {
+	return append(names.WorkloadHandlers(o.Handler), names.RuntimeManagement)
+}

@@ -116,7 +116,7 @@ func TestFromEnv(t *testing.T) {
 	if err != nil || o != want {
 		t.Errorf("FromEnv = %+v, %v; want %+v", o, err, want)
 	}
-	if o.Dir() != "/opt/nvidia/toolkit" || !slices.Equal(o.Handlers(), []string{"gpu", "nvidia-management"}) {
+	if o.Dir() != "/opt/nvidia/toolkit" || !slices.Equal(o.Handlers(), []string{"gpu", "nvidia-cdi", "nvidia-legacy", "nvidia-management"}) {
 		t.Errorf("Dir %q, Handlers %q", o.Dir(), o.Handlers())
 	}
 	for _, bad := range []string{

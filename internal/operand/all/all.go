@@ -52,10 +52,10 @@ func Objects(in operand.Input) []client.Object {
 	return objects
 }
 
-// RuntimeClasses are the class for GPU Pods and the one for operands.
+// RuntimeClasses are the classes for GPU Pods and the one for operands.
 func RuntimeClasses(in operand.Input) []client.Object {
 	var classes []client.Object
-	for _, name := range []string{in.RuntimeClass(), names.RuntimeManagement} {
+	for _, name := range append(names.WorkloadHandlers(in.RuntimeClass()), names.RuntimeManagement) {
 		c := &nodev1.RuntimeClass{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "node.k8s.io/v1", Kind: "RuntimeClass"},
 			ObjectMeta: operand.Meta(in, name, "runtime-class"),
