@@ -73,7 +73,7 @@ test-lab: ## Tests of the lab's own code
 .PHONY: test-e2e
 test-e2e: root $(GPULAB) ## The stories, on a new lab of three real nodes; KEEP=1 leaves it running
 	$(GPULAB) down
-	$(GPULAB) build containerd-1.6 # the lab's own network reaches no archive
+	$(GPULAB) build containerd-1.6 helm # the stories run in the lab's network, which reaches no archive
 	trap 'test -n "$(KEEP)" || $(GPULAB) down' EXIT; \
 	$(GPULAB) up $(STORY_LAB); \
 	$(GPULAB) run -- env GPULAB=$(GPULAB) GPULAB_AUDIT_LOG=$(STATE)/logs/audit.log \

@@ -8,7 +8,7 @@ const (
 	// written. Remedy: repair the file at the line and column named.
 	ReasonRuntimeConfigInvalid = "RuntimeConfigInvalid"
 	// ReasonRuntimeUnsupported: surfaces when the node's container runtime or its
-	// distribution (k0s, MicroK8s) is not handled, or cannot be as it is set up. Nothing was written.
+	// distribution is not handled (CRI-O, Docker), or cannot be as it is set up. Nothing was written.
 	ReasonRuntimeUnsupported = "RuntimeUnsupported"
 	// ReasonHandlerTaken: surfaces when somebody else's configuration defines a runtime
 	// handler of our name in a way that we may not override. Remedy: remove it or

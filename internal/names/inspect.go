@@ -50,43 +50,6 @@ const MachineTypeDir = "/sys/class/dmi/id"
 // VolatileDirs returns the directories that a reboot empties, under both of their names.
 func VolatileDirs() []string { return []string{"/run/", "/var/run/"} }
 
-// Names of distributions that write the runtime's configuration themselves.
-const (
-	DistributionK3s      = "k3s"
-	DistributionRKE2     = "rke2"
-	DistributionK0s      = "k0s"
-	DistributionMicroK8s = "microk8s"
-)
-
-// Distributions returns the configuration file of each Kubernetes distribution that
-// writes the runtime's configuration itself, with the distribution's name.
-func Distributions() [][2]string {
-	return [][2]string{
-		{"/var/lib/rancher/k3s/agent/etc/containerd/config.toml", DistributionK3s},
-		{"/var/lib/rancher/rke2/agent/etc/containerd/config.toml", DistributionRKE2},
-		{"/etc/k0s/containerd.toml", DistributionK0s},
-		{"/var/snap/microk8s/current/args/containerd.toml", DistributionMicroK8s},
-	}
-}
-
-// RuntimeUnits returns the systemd units in which a distribution runs containerd, an
-// ordinary one for "".
-func RuntimeUnits(distribution string) []string {
-	switch distribution {
-	case DistributionK3s:
-		return []string{"k3s.service", "k3s-agent.service"}
-	case DistributionRKE2:
-		return []string{"rke2-server.service", "rke2-agent.service"}
-	}
-	return []string{"containerd.service"}
-}
-
-// FoundRuntimeDirs returns the directories in which k3s and RKE2 look for NVIDIA's
-// runtime at each start, in order (k3s, pkg/agent/containerd/runtimes.go).
-func FoundRuntimeDirs() []string {
-	return []string{ToolkitInstallDir + "/" + ToolkitSubdir, "/usr/bin"}
-}
-
 // UnitDirs returns the directories of unit files, in systemd's order.
 func UnitDirs() []string {
 	return []string{"/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}

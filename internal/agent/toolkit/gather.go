@@ -35,14 +35,12 @@ func Gather(root *host.Root, o toolkit.Options, d Daemon) (containerd.Facts, err
 	if f.Root, err = readConfig(root, file); err != nil {
 		return f, err
 	}
-	if f.Distribution != "" {
-		for _, p := range containerd.Templates(f.Root.Path) {
-			t, err := readConfig(root, p)
-			if err != nil {
-				return f, err
-			}
-			f.Templates = append(f.Templates, t)
+	for _, p := range containerd.Templates(f.Distribution, f.Root.Path) {
+		t, err := readConfig(root, p)
+		if err != nil {
+			return f, err
 		}
+		f.Templates = append(f.Templates, t)
 	}
 	if f.Imported, err = readImports(root, f.Root); err != nil {
 		return f, err
@@ -53,24 +51,31 @@ func Gather(root *host.Root, o toolkit.Options, d Daemon) (containerd.Facts, err
 	return f, nil
 }
 
-// configOf returns the runtime's configuration file and the distribution that writes
-// it: the file that is named, and where there is none that of a distribution.
+// configOf returns the runtime's configuration file and the distribution that it
+// belongs to: the file that is named, and where there is none that of a distribution.
 func configOf(root *host.Root, named string) (file, distribution string) {
-	for _, d := range names.Distributions() {
-		if named == d[0] {
-			return d[0], d[1]
+	if d, ok := names.DistributionOf(named); ok {
+		if named != d.Config && sameFile(root, named, d.Config) {
+			return d.Config, d.Name // the name that stays when the distribution is updated
 		}
+		return named, d.Name
 	}
 	if root.Exists(named) {
 		return named, ""
 	}
 	for _, d := range names.Distributions() {
-		rancher := d[1] == names.DistributionK3s || d[1] == names.DistributionRKE2
-		if root.Exists(d[0]) || rancher && root.Exists(path.Dir(d[0])) {
-			return d[0], d[1]
+		if root.Exists(d.Config) || d.Finds && root.Exists(path.Dir(d.Config)) {
+			return d.Config, d.Name
 		}
 	}
 	return named, ""
+}
+
+// sameFile says whether two paths of the host lead to the same place.
+func sameFile(root *host.Root, a, b string) bool {
+	realA, errA := root.Resolve(a)
+	realB, errB := root.Resolve(b)
+	return errA == nil && errB == nil && realA == realB
 }
 
 // readConfig reads one configuration file; a missing one is a fact.

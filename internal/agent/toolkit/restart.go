@@ -3,6 +3,7 @@ package toolkit
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"gpu-operator/internal/fault"
 	"gpu-operator/internal/host"
+	"gpu-operator/internal/names"
 	"gpu-operator/internal/plan"
 )
 
@@ -20,6 +22,9 @@ const (
 	restartTimeout = 90 * time.Second
 	// answerTimeout bounds how long the daemon may take to answer over CRI afterwards.
 	answerTimeout = 60 * time.Second
+	// reloadTimeout bounds how long a distribution may take to restart its runtime by
+	// itself: k0s waits 3 s for further changes and starts a daemon that ended after 5 s.
+	reloadTimeout = 30 * time.Second
 	// answerPause is the pause between two questions.
 	answerPause = 500 * time.Millisecond
 )
@@ -35,7 +40,7 @@ func (a *Agent) restartAndProve(ctx context.Context, t transaction) (Live, error
 	if err != nil {
 		return Live{}, err
 	}
-	live, err := a.restart(ctx, t.live)
+	live, err := a.restart(ctx, t.live, reloads(t.live, t.configChanges()))
 	if err == nil {
 		err = a.proved(ctx, t, live, before)
 	}
@@ -46,24 +51,41 @@ func (a *Agent) restartAndProve(ctx context.Context, t transaction) (Live, error
 }
 
 // restart restarts the runtime's unit, counts it, and waits until another process
-// answers on the socket.
-func (a *Agent) restart(ctx context.Context, was Live) (Live, error) {
-	logr.FromContextOrDiscard(ctx).Info("Restarting the container runtime", "unit", was.Unit.Name)
-	now := a.deps.Now()
-	a.restarts.add(now)
+// answers on the socket. Where the change itself makes the distribution restart its
+// runtime (byItself), that is waited for first.
+func (a *Agent) restart(ctx context.Context, was Live, byItself bool) (Live, error) {
+	log := logr.FromContextOrDiscard(ctx)
+	a.restarts.add(a.deps.Now())
 	a.evidence.RuntimeRestarts++
+	if byItself {
+		log.Info("Waiting for the distribution to restart its container runtime", "unit", was.Unit.Name)
+		live, err := a.answering(ctx, was.Process.StartedAt, reloadTimeout)
+		if err == nil {
+			return live, nil
+		}
+		log.Info("The distribution did not restart its container runtime", "why", err.Error())
+	}
+	log.Info("Restarting the container runtime", "unit", was.Unit.Name)
 	jobCtx, cancel := context.WithTimeout(ctx, restartTimeout)
 	defer cancel()
 	if err := a.deps.Runtime.Restart(jobCtx, was.Unit); err != nil {
 		return Live{}, err
 	}
-	return a.answering(ctx, was.Process.StartedAt)
+	return a.answering(ctx, was.Process.StartedAt, answerTimeout)
+}
+
+// reloads says whether a distribution restarts its runtime by itself because of changes.
+func reloads(live Live, cs plan.Changes) bool {
+	d, _ := names.DistributionOf(live.Process.Config)
+	return d.Reloads && slices.ContainsFunc(cs, func(c plan.Change) bool {
+		return c.Effective() && path.Dir(c.Path) == path.Join(path.Dir(d.Config), d.DropInDir)
+	})
 }
 
 // answering waits until the runtime answers with another start than before.
-func (a *Agent) answering(ctx context.Context, before int64) (Live, error) {
+func (a *Agent) answering(ctx context.Context, before int64, timeout time.Duration) (Live, error) {
 	var last error
-	for deadline := a.deps.Now().Add(answerTimeout); a.deps.Now().Before(deadline); a.deps.Pause(ctx, answerPause) {
+	for deadline := a.deps.Now().Add(timeout); a.deps.Now().Before(deadline); a.deps.Pause(ctx, answerPause) {
 		live, err := a.deps.Runtime.Look(ctx)
 		switch {
 		case err != nil:
@@ -76,7 +98,7 @@ func (a *Agent) answering(ctx context.Context, before int64) (Live, error) {
 			return live, nil
 		}
 	}
-	return Live{}, fmt.Errorf("waiting %s for the runtime after its restart: %w", answerTimeout, last)
+	return Live{}, fmt.Errorf("waiting %s for the runtime after its restart: %w", timeout, last)
 }
 
 // proved says in what the restarted runtime is not as it must be.
@@ -123,7 +145,7 @@ func (a *Agent) rollBack(ctx context.Context, t transaction, why error) error {
 		f.Message = "the runtime did not come back with the handlers, and rolling back failed: " + err.Error()
 		return f
 	}
-	was, err := a.restart(ctx, t.live)
+	was, err := a.restart(ctx, t.live, reloads(t.live, back))
 	a.refusedStart = was.Process.StartedAt
 	if err != nil {
 		f.Message = "the runtime did not come back with the handlers; the configuration was rolled back, and it still does not answer: " + err.Error()

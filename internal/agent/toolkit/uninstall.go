@@ -85,7 +85,7 @@ func (a *Agent) uninstall(ctx context.Context, since time.Time, e *v1alpha1.Step
 	if len(byDefault) > 0 {
 		rest = a.withoutLauncher(rest)
 	}
-	if generated(live) {
+	if finds(live) {
 		// At each start the distribution looks for our binary, and must not find it.
 		config, rest = append(config, rest...), nil
 	}
@@ -114,13 +114,13 @@ func (a *Agent) uninstall(ctx context.Context, since time.Time, e *v1alpha1.Step
 // answers and has forgotten our handlers.
 func (a *Agent) restartPlain(ctx context.Context, live Live, cs plan.Changes, e *v1alpha1.StepEvidence) error {
 	unit := live.Unit.Name
-	live, err := a.restart(context.WithoutCancel(ctx), live)
+	live, err := a.restart(context.WithoutCancel(ctx), live, reloads(live, cs))
 	e.RuntimeRestarts = a.evidence.RuntimeRestarts
 	if err != nil {
 		return &fault.Fault{Reason: fault.ReasonRestartFailed, Where: unit, Message: "the runtime does not answer after our configuration was taken out", Err: err, Remedy: "read the unit's log on the node"}
 	}
 	e.RuntimeStartedAt, e.Handlers = live.Process.StartedAt, live.Status.Names()
-	found := generated(live) && a.deps.Root.Exists(path.Join(a.cfg.Options.Dir(), toolkit.BinaryRuntime)) // kept for containers that need it
+	found := finds(live) && a.deps.Root.Exists(path.Join(a.cfg.Options.Dir(), toolkit.BinaryRuntime)) // kept for containers that need it
 	if a.knows(live) && !found && !slices.ContainsFunc(cs, func(c plan.Change) bool { return c.Foreign }) {
 		return &fault.Fault{Reason: fault.ReasonHandlersMissing, Where: unit, Message: "the runtime still knows our handlers although our configuration was taken out", Remedy: "somebody else's configuration defines them: " + strings.Join(live.Status.Names(), ", ")}
 	}
@@ -170,9 +170,10 @@ func (a *Agent) knows(live Live) bool {
 	return false
 }
 
-// generated says whether a distribution writes the running daemon's configuration.
-func generated(live Live) bool {
-	return slices.ContainsFunc(names.Distributions(), func(d [2]string) bool { return d[0] == live.Process.Config })
+// finds says whether the running daemon's distribution looks for our binaries at each start.
+func finds(live Live) bool {
+	d, _ := names.DistributionOf(live.Process.Config)
+	return d.Finds
 }
 
 // safeToRestart refuses an undo whose restart would kill the node's containers.

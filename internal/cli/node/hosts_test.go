@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite expected outputs")
 // hostsDir holds whole hosts as text. In each archive the comment has directives
 // (args:, crlf:, nonl:, symlink:), host/ is the host before, want.out is what diff
 // prints about everything but the installed binaries, and want/ are the files of
-// /etc and of k3s and RKE2 after apply. Every host is then applied again (nothing may differ) and
+// /etc and of k3s, RKE2 and MicroK8s after apply. Every host is then applied again (nothing may differ) and
 // undone (it must be what it was to the byte).
 const hostsDir = "../../../test/hosts"
 
@@ -80,7 +80,7 @@ func (c *hostCase) applyTwice() []txtar.File {
 	}
 	var files []txtar.File
 	for name, entry := range applied {
-		if (strings.HasPrefix(name, "etc/") || strings.HasPrefix(name, "var/lib/rancher/")) && strings.HasPrefix(entry, "-rw") {
+		if (strings.HasPrefix(name, "etc/") || strings.HasPrefix(name, "var/lib/rancher/") || strings.HasPrefix(name, "var/snap/")) && strings.HasPrefix(entry, "-rw") {
 			data, err := os.ReadFile(filepath.Join(c.root, name))
 			if err != nil {
 				c.t.Fatal(err)

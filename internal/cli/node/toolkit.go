@@ -140,14 +140,15 @@ func (o *toolkitOffline) differ(root *host.Root, options toolkit.Options, daemon
 // runtimeUnit is the unit that a distribution runs containerd in: the one of its units
 // that the host has.
 func runtimeUnit(root *host.Root, distribution string) string {
-	for _, unit := range names.RuntimeUnits(distribution) {
+	units := names.DistributionNamed(distribution).Units
+	for _, unit := range units {
 		for _, dir := range names.UnitDirs() {
 			if root.Exists(path.Join(dir, unit)) {
 				return unit
 			}
 		}
 	}
-	return names.RuntimeUnits(distribution)[0]
+	return units[0]
 }
 
 // plan prints all changes.

@@ -35,8 +35,8 @@ type Facts struct {
 	Dump []byte
 	// KubeletCgroupDriver is systemd, cgroupfs, or empty when unknown.
 	KubeletCgroupDriver string
-	// Distribution is the Kubernetes distribution that writes the root itself (k3s,
-	// rke2, k0s, microk8s); empty for an ordinary containerd.
+	// Distribution is the Kubernetes distribution whose containerd it is (k3s, rke2,
+	// k0s, microk8s); empty for an ordinary one.
 	Distribution string
 	// Templates are the distribution's templates of the root, as Templates lists
 	// them; Exists tells which there are.
@@ -109,10 +109,6 @@ type files struct {
 // Decide computes the desired configuration. It refuses, with a reason and a
 // remedy, what cannot be done without touching keys of somebody else.
 func Decide(f Facts, w Want) (Decision, error) {
-	rancher := f.Distribution == names.DistributionK3s || f.Distribution == names.DistributionRKE2
-	if f.Distribution != "" && !rancher {
-		return Decision{}, unsupported(f, "writes its runtime's configuration itself", "this release configures k3s, RKE2 and a containerd of its own; nothing was written")
-	}
 	in, err := load(f, w)
 	if err != nil {
 		return Decision{}, err
@@ -123,8 +119,12 @@ func Decide(f Facts, w Want) (Decision, error) {
 	d := Decision{NativeCDI: in.nativeCDI(f.Version)}
 	d.LowLevel, _ = in.baseRuntime(w).options["BinaryName"].(string)
 	switch {
-	case rancher:
+	case names.DistributionNamed(f.Distribution).Finds:
 		return in.generated(f, w, d)
+	case f.Distribution == names.DistributionMicroK8s:
+		return in.snap(f, in.withoutTaken(w), d)
+	case f.Distribution == names.DistributionK0s && managedByK0s(f.Root):
+		return in.k0s(f, w, d)
 	case in.nested:
 		return in.dropIn(f, w, d)
 	}

@@ -29,18 +29,22 @@ import (
 //     would be a TOML error, and the node's end at its next start.
 
 // Templates returns where a distribution looks for the user's template of a root
-// file, in the order in which it takes the first that exists: by version.
-func Templates(root string) []string {
-	dir := path.Dir(root)
-	return []string{path.Join(dir, "config-v3.toml.tmpl"), path.Join(dir, "config.toml.tmpl")}
+// file, in the order in which it takes the first that exists; nil where there is none.
+func Templates(distribution, root string) []string {
+	var out []string
+	for _, name := range names.DistributionNamed(distribution).Templates {
+		out = append(out, path.Join(path.Dir(root), name))
+	}
+	return out
 }
 
-// templateOf is the template that renders a root of a version.
+// templateOf is the template from which k3s and RKE2 render a root of a version.
 func templateOf(root string, version int) string {
+	all := Templates(names.DistributionK3s, root)
 	if version >= 3 {
-		return Templates(root)[0]
+		return all[0]
 	}
-	return Templates(root)[1]
+	return all[1]
 }
 
 // baseCall is a template's call of the distribution's own one.

@@ -72,7 +72,7 @@ func (d distribution) start(t *testing.T) []byte {
 func (d distribution) facts(t *testing.T, containerd string) Facts {
 	t.Helper()
 	f := Facts{Root: File{Path: k3sRoot, Data: d.start(t), Exists: true}, Version: containerd, Distribution: names.DistributionK3s}
-	for _, p := range Templates(k3sRoot) {
+	for _, p := range Templates(names.DistributionK3s, k3sRoot) {
 		file := File{Path: p}
 		if d.template != nil && d.template.Path == p {
 			file = *d.template
