@@ -1,8 +1,9 @@
 package containerd
 
 import (
-	"reflect"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"gpu-operator/internal/names"
 )
@@ -48,8 +49,8 @@ func TestRenderedIsWhatTheDistributionMakes(t *testing.T) {
 				}
 				delete(runtimes, h.Name)
 			}
-			if !reflect.DeepEqual(before.top, after.top) {
-				t.Errorf("rehearsed without our handlers: %v\nwant %v", after.top, before.top)
+			if diff := cmp.Diff(before.top, after.top); diff != "" {
+				t.Errorf("without our handlers what is rehearsed is not what was there (-before +after):\n%s", diff)
 			}
 			taken := f
 			if f.Imported != nil {
@@ -66,8 +67,8 @@ func TestRenderedIsWhatTheDistributionMakes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !reflect.DeepEqual(first.Steps, second.Steps) {
-				t.Errorf("the second decision is %+v, the first was %+v", second.Steps, first.Steps)
+			if diff := cmp.Diff(first.Steps, second.Steps); diff != "" {
+				t.Errorf("the second decision is another (-first +second):\n%s", diff)
 			}
 		})
 	}
