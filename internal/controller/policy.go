@@ -2,11 +2,13 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	nodev1 "k8s.io/api/node/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,7 +131,13 @@ func (r *Policy) applyObjects(ctx context.Context, in operand.Input) error {
 		APIVersion: v1.GroupVersion().String(), Kind: "ClusterPolicy", Name: in.Policy.Name, UID: in.Policy.UID,
 		Controller: new(true), BlockOwnerDeletion: new(false),
 	}
+	var taken error
 	for _, o := range all.Objects(in) {
+		respected, err := r.respects(ctx, o)
+		taken = errors.Join(taken, err)
+		if respected {
+			continue
+		}
 		o.SetOwnerReferences([]metav1.OwnerReference{owner})
 		if _, err := r.Objects.Apply(ctx, o); err != nil {
 			return err
@@ -145,7 +153,29 @@ func (r *Policy) applyObjects(ctx context.Context, in operand.Input) error {
 			}
 		}
 	}
-	return nil
+	return taken
+}
+
+// respects says that an object is a RuntimeClass for workloads that somebody else
+// made (a distribution does, and people): it stays theirs, here and at the removal. The
+// error says that it leads elsewhere than to our handler.
+func (r *Policy) respects(ctx context.Context, o client.Object) (bool, error) {
+	want, ok := o.(*nodev1.RuntimeClass)
+	if !ok || want.Name == names.RuntimeManagement {
+		return false, nil
+	}
+	var is nodev1.RuntimeClass
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), &is); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	if is.Labels[names.LabelManagedBy] == names.ManagedBy {
+		return false, nil
+	}
+	if is.Handler != want.Handler {
+		return true, fmt.Errorf("RuntimeClass %q is somebody else's and names the handler %q, not %q: Pods of that class get no GPU from this operator; "+
+			"delete it, and it is made anew, or set spec.operator.runtimeClass to another name", is.Name, is.Handler, want.Handler)
+	}
+	return true, nil
 }
 
 // writeStatus writes a policy's status when it differs from what is there.

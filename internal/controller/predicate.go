@@ -70,3 +70,16 @@ func forOwned() builder.WatchesOption {
 		GenericFunc: func(event.GenericEvent) bool { return true },
 	})
 }
+
+// forClass lets through what happened to any RuntimeClass: one that is somebody
+// else's is respected as long as it is there.
+func forClass() builder.WatchesOption {
+	return builder.WithPredicates(predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
+		},
+		DeleteFunc:  func(event.DeleteEvent) bool { return true },
+		GenericFunc: func(event.GenericEvent) bool { return true },
+	})
+}

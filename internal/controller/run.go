@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -88,6 +89,7 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 		LeaderElectionID:              "gpu-operator.nvidia.com",
 		LeaderElectionNamespace:       o.Settings.Namespace,
 		LeaderElectionReleaseOnCancel: true,
+		Controller:                    config.Controller{SkipNameValidation: new(true)}, // an operator may run again in the same process
 	})
 	if err != nil {
 		return fmt.Errorf("starting the operator: %w", err)
@@ -134,7 +136,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Watches(&v1.ClusterPolicy{}, one, forPolicy()).
 		Watches(&appsv1.DaemonSet{}, one, forOwned()).
 		Watches(&corev1.Service{}, one, forOwned()).
-		Watches(&nodev1.RuntimeClass{}, one, forOwned()).
+		Watches(&nodev1.RuntimeClass{}, one, forClass()).
 		WatchesRawSource(source.Channel(wake, one)).
 		Complete(policy); err != nil {
 		return fmt.Errorf("adding the policy controller: %w", err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"gpu-operator/lab/internal/k3slike"
 	"gpu-operator/lab/internal/netns"
 )
 
@@ -113,7 +114,9 @@ func (n *Node) files() []file {
 		{path: "/etc/kubernetes/kubelet-config.yaml", mode: 0o644, content: kubeletConfig(s.PodCIDR, n.socket())},
 	}
 	if s.Runtime == RuntimeK3s {
+		// k3s has run before: what it rendered belongs to the host as it was born.
 		files = append(files,
+			file{path: k3slike.ConfigFile, mode: 0o644, content: k3slike.First()},
 			file{path: "/usr/local/bin/k3s", mode: 0o755, from: bin.K3s},
 			file{path: "/var/lib/rancher/k3s/data/current/bin/containerd", mode: 0o755, from: bin.Containerd})
 	} else {
